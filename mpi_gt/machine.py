@@ -1,0 +1,77 @@
+"""The circumstances of a run: versions, MPI library, hosts, ranks per core, settings."""
+
+import os
+import platform
+import socket
+import sys
+import time
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
+SETTINGS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OMPI_MCA_",
+    "PRTE_MCA_",
+    "MPIR_CVAR_",
+    "UCX_",
+    "SLURM_JOB_ID",
+)
+
+
+def rank_facts() -> tuple[str, int]:
+    """This rank's host and that host's cores."""
+    return socket.gethostname(), os.cpu_count() or 1
+
+
+def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:
+    """What run.json says of where it ran; `ranks` of every rank, None without MPI."""
+    facts: dict[str, Any] = {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": sys.argv,
+        "versions": _versions(),
+        "platform": platform.platform(),
+        "settings": {
+            key: value for key, value in sorted(os.environ.items()) if key.startswith(SETTINGS)
+        },
+        "mpi": None,
+        "warnings": [],
+    }
+    if ranks is None:
+        facts["hosts"] = [socket.gethostname()]
+        return facts
+    from mpi4py import MPI
+
+    facts["mpi"] = {
+        "library": MPI.Get_library_version().split("\x00")[0].strip().splitlines()[0],
+        "standard": ".".join(map(str, MPI.Get_version())),
+        "thread_level": _thread_level(MPI.Query_thread()),
+    }
+    facts["hosts"] = [host for host, _ in ranks]
+    cores = dict(ranks)
+    per_host = Counter(facts["hosts"])
+    facts["ranks_per_core"] = max(count / cores[host] for host, count in per_host.items())
+    for host, count in per_host.items():
+        if count > cores[host]:
+            facts["warnings"].append(
+                f"{count} ranks share {cores[host]} cores on {host}: the numbers are right, "
+                "but the times say little about a machine with a core for each rank"
+            )
+    return facts
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": f"{platform.python_version()} ({platform.python_compiler()})"}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def _thread_level(level: int) -> str:
+    return ("single", "funneled", "serialized", "multiple")[level]

@@ -1,0 +1,200 @@
+"""Robust linear regression: the Huber loss of noisy linear measurements of a common x*."""
+
+import math
+import zipfile
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..errors import UserError
+from .base import Array, Draws, Place, Problem
+from .truncated_normal import TruncatedNormal
+
+
+class Measurements(NamedTuple):
+    """One node's share of a data file."""
+
+    phi: Array  # (d, d)
+    theta: Array  # (d,)
+
+
+class Huber(Problem):
+    """f_i(x) = E sum_j H_k([theta_i + noise - Phi_i x]_j), theta_i = Phi_i x*_i.
+
+    H_k(z) is z²/2 for |z| <= k (`threshold`) and k (|z| - k/2) beyond. Phi_i = Q diag(U[0.05, 1])
+    Q' with Q a random rotation (`phi=diagonal`: the diagonal alone), x* uniform in [-1, 1]^d and
+    the same for every node, x*_i = x* + U[-spread, spread]. The noise is N(0, `noise`²) truncated
+    to [-`truncate`, `truncate`] (0: none). The paper's H is vector-valued: `reduce` sums it
+    or takes its mean. `data` brings Phi and x_star or theta from an .npz file.
+    """
+
+    # the purposes of random numbers
+    X_STAR, PHI, SPREAD, NOISE = range(1, 5)
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        dim: int | None = None,
+        threshold: float = 1.0,
+        reduce: Literal["sum", "mean"] = "sum",
+        spread: float = 0.0,
+        noise: float = 0.2,
+        truncate: float = 0.1,
+        phi: Literal["dense", "diagonal"] = "dense",
+        data: str | None = None,
+    ) -> None:
+        _require(dim is None or dim >= 1, f"dim must be at least 1, not {dim}")
+        _require(0 < threshold < math.inf, f"threshold must be > 0, not {threshold}")
+        _require(0 <= spread < math.inf, f"spread must be >= 0, not {spread}")
+        _require(0 <= noise < math.inf, f"noise must be >= 0, not {noise}")
+        _require(0 < truncate < math.inf, f"truncate must be > 0, not {truncate}")
+        # below that the noise is uniform in all but name, and its variance lost to cancellation
+        _require(truncate >= noise / 1000, f"truncate must be at least noise/1000 = {noise / 1000}")
+        self.threshold = threshold
+        if data is None:
+            self.dim = 10 if dim is None else dim
+            self._phi, theta = self._generate(place, phi, spread)
+        else:
+            _require(spread == 0, "spread does not go with data: put it into the file's x_star")
+            _require(phi == "dense", "phi=diagonal does not go with data")
+            self.dim = len(place.part.theta)
+            _require(dim in (None, self.dim), f"dim is {dim}, but {data} has {self.dim}")
+            self._phi, theta = place.part.phi[np.newaxis], place.part.theta[np.newaxis]
+            theta = np.repeat(theta, len(place.seeds), axis=0)
+        self._phi = self._phi.astype(place.dtype)
+        self._theta = theta.astype(place.dtype)
+        self._scale = 1 / self.dim if reduce == "mean" else 1.0
+        self._distribution = TruncatedNormal(noise, truncate) if noise > 0 else None
+        if self._distribution:
+            sample = self._distribution.sample
+            self._noise = Draws(
+                place, self.NOISE, self.dim, lambda uniform: sample(uniform).astype(place.dtype)
+            )
+
+    def _generate(
+        self, place: Place, phi: Literal["dense", "diagonal"], spread: float
+    ) -> tuple[Array, Array]:
+        """Phi (seeds, d, d) or (seeds, d), and theta (seeds, d)."""
+        matrices, targets = [], []
+        for seed in place.seeds:
+            x_star = place.random(seed, self.X_STAR, shared=True).uniform(-1, 1, self.dim)
+            if spread > 0:
+                x_star = x_star + place.random(seed, self.SPREAD).uniform(-spread, spread, self.dim)
+            random = place.random(seed, self.PHI)
+            spectrum = random.uniform(0.05, 1, self.dim)
+            if phi == "diagonal":
+                matrices.append(spectrum)
+                targets.append(spectrum * x_star)
+            else:
+                q, r = np.linalg.qr(random.standard_normal((self.dim, self.dim)))
+                q *= np.sign(np.diag(r))  # uniform over the rotations, whatever LAPACK's signs
+                matrices.append((q * spectrum) @ q.T)
+                targets.append(matrices[-1] @ x_star)
+        return np.stack(matrices), np.stack(targets)
+
+    def gradient(self, t: int, x: Array) -> Array:
+        target = self._theta + self._noise(t) if self._distribution else self._theta
+        residual = target - self._times_phi(x)
+        np.minimum(residual, self.threshold, out=residual)
+        np.maximum(residual, -self.threshold, out=residual)
+        return self._descent(residual)
+
+    def evaluate(self, x: Array) -> tuple[Array, Array]:
+        """In closed form: the expectation over the noise is exact."""
+        loss, slope = self._expected_huber(self._theta - self._times_phi(x))
+        return self._scale * loss.sum(axis=-1), self._descent(slope)
+
+    def _times_phi(self, x: Array) -> Array:
+        if self._phi.ndim == 2:
+            return self._phi * x
+        return np.matmul(self._phi, x[..., np.newaxis])[..., 0]
+
+    def _descent(self, slope: Array) -> Array:
+        """-Phi' slope, scaled."""
+        if self._phi.ndim == 2:
+            product = self._phi * slope
+        else:
+            product = np.matmul(slope[..., np.newaxis, :], self._phi)[..., 0, :]
+        return product * -self._scale
+
+    def _expected_huber(self, r: Array) -> tuple[Array, Array]:
+        """E H(r + noise) and E H'(r + noise), entrywise."""
+        k = self.threshold
+        distance = np.abs(r)
+        if self._distribution is None:
+            inside = distance <= k
+            loss = np.where(inside, 0.5 * r * r, k * (distance - 0.5 * k))
+            return loss, np.clip(r, -k, k)
+        c = self._distribution.c
+        # where the noise cannot reach the kink the expectation is that of one branch
+        loss = np.where(
+            distance <= k - c,
+            0.5 * (r * r + self._distribution.variance),
+            k * (distance - 0.5 * k),
+        )
+        slope = np.clip(r, -k, k)
+        kink = np.abs(distance - k) < c if k >= c else distance < k + c
+        if kink.any():
+            loss[kink], slope[kink] = self._expected_at_kink(r[kink])
+        return loss, slope
+
+    def _expected_at_kink(self, r: Array) -> tuple[Array, Array]:
+        assert self._distribution is not None
+        k, c = self.threshold, self._distribution.c
+        low, high = np.clip(-k - r, -c, c), np.clip(k - r, -c, c)
+        end = np.full_like(r, c)
+        inner0, inner1, inner2 = self._distribution.moments(low, high)
+        above0, above1, _ = self._distribution.moments(high, end)
+        below0, below1, _ = self._distribution.moments(-end, low)
+        loss = 0.5 * (r * r * inner0 + 2 * r * inner1 + inner2)
+        loss += k * ((r - 0.5 * k) * above0 + above1) + k * ((-r - 0.5 * k) * below0 - below1)
+        slope = r * inner0 + inner1 + k * above0 - k * below0
+        return loss, slope
+
+    @classmethod
+    def parts(cls, nodes: int, *, data: str | None = None, **options: Any) -> list[Any] | None:
+        return None if data is None else _read(Path(data), nodes)
+
+
+def _read(path: Path, nodes: int) -> list[Measurements]:
+    """Phi and theta of every node, checked."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise UserError(f"cannot read {path} as an .npz file: {error}") from None
+    for name, array in arrays.items():
+        if name in ("Phi", "x_star", "theta"):
+            if array.dtype.kind not in "iuf":
+                raise UserError(f"{path}: {name} must hold real numbers, not {array.dtype}")
+            if not np.isfinite(array).all():
+                where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+                raise UserError(f"{path}: {name}{list(where)} is not finite")
+    phi = arrays.get("Phi")
+    if phi is None or ("x_star" in arrays) == ("theta" in arrays):
+        raise UserError(
+            f"{path} must hold Phi and either x_star or theta; it holds "
+            f"{', '.join(sorted(arrays)) or 'nothing'}"
+        )
+    if phi.ndim != 3 or phi.shape[1] != phi.shape[2] or phi.shape[1] < 1:
+        raise UserError(f"{path}: Phi must have shape (nodes, d, d), not {phi.shape}")
+    if len(phi) != nodes:
+        raise UserError(f"{path}: Phi is for {len(phi)} nodes, but there are {nodes}")
+    name = "theta" if "theta" in arrays else "x_star"
+    given = arrays[name]
+    expected = [(nodes, phi.shape[1])] + ([(phi.shape[1],)] if name == "x_star" else [])
+    if given.shape not in expected:
+        shapes = " or ".join(map(str, expected))
+        raise UserError(f"{path}: {name} must have shape {shapes}, not {given.shape}")
+    phi = phi.astype(np.float64)
+    given = np.broadcast_to(given.astype(np.float64), expected[0])
+    if name == "x_star":
+        given = np.matmul(phi, given[..., np.newaxis])[..., 0]
+    return [Measurements(a.copy(), b.copy()) for a, b in zip(phi, given, strict=True)]
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

@@ -1,0 +1,84 @@
+"""All nodes in one process: the same step on State arrays of shape (nodes, seeds, dim).
+
+The oracle of the tests, and the baseline in which communication costs nothing. No MPI.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .problems.base import Problem
+
+Array = NDArray[Any]
+
+
+class Product:
+    """A z, there at once."""
+
+    def __init__(self, value: Array) -> None:
+        self._value = value
+
+    def wait(self) -> Array:
+        return self._value
+
+
+class Products(tuple[Product, ...]):
+    def wait(self) -> Array:
+        (only,) = self
+        return only.wait()
+
+
+class StackedNode:
+    """Stands where a Node stands, for all nodes at once."""
+
+    is_root = True
+
+    def __init__(self, matrix: Array, degrees: Array) -> None:
+        self._matrix = matrix
+        self._degrees = degrees
+        self.nodes = len(matrix)
+        self.iteration = 0
+        self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # of each node
+
+    def mix(self, *vectors: Array) -> Products:
+        for z in vectors:
+            self.bytes_sent += self._degrees * z[0].nbytes
+        return Products(Product(self._times(z)) for z in vectors)
+
+    def _times(self, z: Array) -> Array:
+        matrix = self._matrix.astype(z.dtype, copy=False)
+        return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
+
+    def mean(self, z: Array, everywhere: bool = True) -> Array:
+        return np.add.reduce(np.asarray(z, dtype=np.float64), axis=0) / self.nodes
+
+    def gather(self, z: Array) -> Array:
+        return z
+
+    def share(self, flag: bool) -> bool:
+        return flag
+
+    def collect(self, z: Array) -> Iterator[Array]:
+        return iter(z)
+
+    def free(self) -> None:
+        pass
+
+
+class StackedProblem:
+    """Stands where a Problem stands: one problem object a node, asked in turn."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self._problems = problems
+        self.dim = problems[0].dim
+
+    def gradient(self, t: int, x: Array) -> Array:
+        return np.stack(
+            [problem.gradient(t, part) for problem, part in zip(self._problems, x, strict=True)]
+        )
+
+    def evaluate(self, x: Array) -> tuple[Array, Array]:
+        losses, gradients = zip(*(problem.evaluate(x) for problem in self._problems), strict=True)
+        return np.stack(losses), np.stack(gradients)

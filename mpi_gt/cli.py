@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -191,12 +192,12 @@ def _main_of_rank(arguments: list[str]) -> int:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
     directory: list[Path] = []
     try:
         code = _run_of_rank(comm, arguments, directory)
     except BaseException as error:
         _abort(comm, error, directory)
-        raise
     return int(comm.bcast(launch.leave_outcome(code) if comm.rank == 0 else None))
 
 
@@ -224,7 +225,7 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
     return 0
 
 
-def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -> None:
+def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -> NoReturn:
     """An exception on one rank is the end of all."""
     from .record import mark_failed
 
@@ -233,6 +234,7 @@ def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -
     for path in directory:
         mark_failed(path, f"rank {comm.rank}: {error!r}", 1)
     comm.Abort(1)
+    os._exit(1)  # where Abort returns before the launcher has ended us
 
 
 def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:

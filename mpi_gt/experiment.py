@@ -12,6 +12,7 @@ from . import machine
 from .algorithms import Algorithm
 from .config import RunConfig
 from .errors import Diverged, UserError
+from .files import read_array
 from .graphs import build_network
 from .metrics import measure
 from .problems import Place, Problem
@@ -167,16 +168,9 @@ def _starts(config: RunConfig, nodes: int) -> list[Array | None]:
     """Each node's x_1 from the file, if there is one."""
     if config.x1 is None:
         return [None] * nodes
-    try:
-        x1 = np.load(config.x1, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"cannot read {config.x1} as a .npy array: {error}") from None
-    if not isinstance(x1, np.ndarray) or x1.dtype.kind not in "iuf":
-        raise UserError(f"{config.x1} must be a .npy file of one array of real numbers")
+    x1 = read_array(Path(config.x1))
     if x1.ndim not in (1, 2) or (x1.ndim == 2 and len(x1) != nodes):
         raise UserError(f"{config.x1} has shape {x1.shape}, not (d,) or ({nodes}, d)")
-    if not np.isfinite(x1).all():
-        raise UserError(f"{config.x1} holds values that are not finite")
     return list(np.broadcast_to(x1, (nodes, x1.shape[-1])))
 
 

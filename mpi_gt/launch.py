@@ -97,7 +97,8 @@ class Child:
             self.exit_code = self._process.wait()
         finally:
             for number, handler in previous.items():
-                signal.signal(number, handler)
+                if handler is not None:  # None: a library's own, which Python cannot put back
+                    signal.signal(number, handler)
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self.signals.append(number)

@@ -1,13 +1,13 @@
 """Robust linear regression: the Huber loss of noisy linear measurements of a common x*."""
 
 import math
-import zipfile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..errors import UserError
+from ..files import read_arrays
 from .base import Array, Draws, Place, Problem
 from .truncated_normal import TruncatedNormal
 
@@ -160,18 +160,7 @@ class Huber(Problem):
 
 def _read(path: Path, nodes: int) -> list[Measurements]:
     """Phi and theta of every node, checked."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise UserError(f"cannot read {path} as an .npz file: {error}") from None
-    for name, array in arrays.items():
-        if name in ("Phi", "x_star", "theta"):
-            if array.dtype.kind not in "iuf":
-                raise UserError(f"{path}: {name} must hold real numbers, not {array.dtype}")
-            if not np.isfinite(array).all():
-                where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-                raise UserError(f"{path}: {name}{list(where)} is not finite")
+    arrays = read_arrays(path)
     phi = arrays.get("Phi")
     if phi is None or ("x_star" in arrays) == ("theta" in arrays):
         raise UserError(
@@ -188,8 +177,7 @@ def _read(path: Path, nodes: int) -> list[Measurements]:
     if given.shape not in expected:
         shapes = " or ".join(map(str, expected))
         raise UserError(f"{path}: {name} must have shape {shapes}, not {given.shape}")
-    phi = phi.astype(np.float64)
-    given = np.broadcast_to(given.astype(np.float64), expected[0])
+    given = np.broadcast_to(given, expected[0])
     if name == "x_star":
         given = np.matmul(phi, given[..., np.newaxis])[..., 0]
     return [Measurements(a.copy(), b.copy()) for a, b in zip(phi, given, strict=True)]

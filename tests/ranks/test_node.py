@@ -1,0 +1,224 @@
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from mpi_gt.errors import UserError
+from mpi_gt.exchange import EXCHANGES
+from mpi_gt.graphs import Row, build_network
+from mpi_gt.node import CHUNK, NEVER, Combine, Node, on_root, together
+
+pytestmark = pytest.mark.mpi
+
+GRAPHS = ("er:p=0.7", "star")
+
+
+def make(comm, graph="er:p=0.7", exchange="neighbor"):
+    network = build_network(graph, None, comm.size)
+    return Node(comm, network.row(comm.rank), EXCHANGES[exchange]), network.matrix
+
+
+def frozen(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((1, 1), np.float64), ((3, 7), np.float32), ((2, 3000), np.float64)]
+)
+def test_mix_is_the_product_with_the_matrix(comm, random, graph, exchange, shape, dtype):
+    node, matrix = make(comm, graph, exchange)
+    tolerance = 1e-13 if dtype == np.float64 else 1e-5
+    for vectors in (2, 1, 2):
+        everyone = random.standard_normal((vectors, comm.size, *shape)).astype(dtype)
+        node.iteration += 1
+        pending = node.mix(*(frozen(z[comm.rank].copy()) for z in everyone))
+        assert len(pending) == vectors
+        for z, result in zip(everyone, pending, strict=True):
+            mixed = result.wait()
+            assert mixed.dtype == dtype
+            expected = np.tensordot(matrix[comm.rank], z.astype(np.float64), axes=1)
+            np.testing.assert_allclose(mixed, expected, atol=tolerance)
+    node.free()
+
+
+def test_all_exchanges_give_the_same_bits(comm, random):
+    everyone = random.standard_normal((2, comm.size, 2, 5000))
+    results = []
+    for exchange in EXCHANGES:
+        node, _ = make(comm, exchange=exchange)
+        pending = node.mix(*everyone[:, comm.rank])
+        results.append(b"".join(result.wait().tobytes() for result in pending))
+        node.free()
+    assert len(set(results)) == 1
+
+
+def test_on_the_complete_graph_all_nodes_get_the_same_bits(comm, random):
+    """The own vector is added in its place: no node's sum has an order of its own."""
+    everyone = random.standard_normal((comm.size, 4, 9))
+    node = Node(
+        comm,
+        Row(
+            comm.rank,
+            tuple(j for j in range(comm.size) if j != comm.rank),
+            np.full(comm.size - 1, 1 / comm.size),
+            1 / comm.size,
+        ),
+        EXCHANGES["neighbor"],
+    )
+    mixed = node.mix(everyone[comm.rank]).wait()
+    assert len(set(comm.allgather(mixed.tobytes()))) == 1
+    node.free()
+
+
+def test_combine_adds_in_rank_order(comm):
+    """Bit by bit what a plain loop gives, also in pieces."""
+    random = np.random.default_rng(comm.rank)
+    for length in (1, 10, Combine.PIECE, 2 * Combine.PIECE + 3):
+        row = Row(2, (0, 1, 3, 7), random.random(4), random.random())
+        rows, own = random.standard_normal((4, length)), random.standard_normal(length)
+        expected = np.zeros(length)
+        for weight, z in zip(
+            [*row.weights[:2], row.own, *row.weights[2:]], [*rows[:2], own, *rows[2:]], strict=True
+        ):
+            expected = expected + weight * z
+        combined = Combine(row, length, np.dtype(float))(rows, own)
+        np.testing.assert_array_equal(combined, expected)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_results_belong_to_the_caller(comm, exchange):
+    node, _ = make(comm, exchange=exchange)
+    z = np.full((1, 4), float(comm.rank))
+    first = node.mix(z)[0].wait()
+    kept = first.copy()
+    z[:] = -1  # after mix has returned, the input is the caller's again
+    node.iteration += 1
+    second = node.mix(z)[0].wait()
+    np.testing.assert_array_equal(first, kept)
+    first[:] = 77
+    np.testing.assert_allclose(second, -1)
+    node.free()
+
+
+def test_inputs_are_copied_before_mix_returns(comm):
+    for exchange in EXCHANGES:
+        node, _ = make(comm, exchange=exchange)
+        z = np.ones((1, 4))
+        (pending,) = node.mix(z)
+        z[:] = 5
+        np.testing.assert_allclose(pending.wait(), 1)
+        node.free()
+
+
+def test_forgotten_and_repeated_waits_are_errors(comm):
+    node, _ = make(comm)
+    z = np.ones((1, 4))
+    a, b = node.mix(z, z)
+    a.wait()
+    with pytest.raises(RuntimeError, match="already"):
+        a.wait()
+    with pytest.raises(RuntimeError, match="never waited"):
+        node.mix(z)
+    b.wait()
+    node.mix(z).wait()
+    with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
+        node.mix(np.ones((1, 3)))
+    node.free()
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_wrong_stamp_is_an_error_that_names_the_sender(comm, exchange):
+    node, _ = make(comm, "complete", exchange)
+    node.iteration = 6 if comm.rank == comm.size - 1 else 5
+    (pending,) = node.mix(np.ones((1, 4)))
+    if comm.size == 1:
+        pending.wait()
+    else:
+        sender = 0 if comm.rank == comm.size - 1 else comm.size - 1
+        with pytest.raises(RuntimeError, match=f"from node {sender} is of iteration"):
+            pending.wait()
+    node.free()
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_an_earlier_stop_floods_the_graph(comm, exchange):
+    node, _ = make(comm, "ring", exchange)
+    assert node.stop_at == NEVER
+    if comm.rank == comm.size - 1:
+        node.stop_at = 40
+    if comm.rank == 0:
+        node.stop_at = min(node.stop_at, 50)
+    for t in range(1, comm.size + 1):
+        node.iteration = t
+        node.mix(np.ones((1, 4))).wait()
+    assert node.stop_at == 40
+    node.free()
+
+
+def test_ends_that_disagree_on_an_edge_are_found_before_the_first_exchange(comm):
+    network = build_network("complete", None, comm.size)
+    row = network.row(comm.rank)
+    if comm.rank == 0 and comm.size > 1:
+        row = Row(0, row.neighbours[:-1], row.weights[:-1], row.own)
+    if comm.size > 1:
+        with pytest.raises(UserError, match=r"nodes 0 and \d+ disagree"):
+            Node(comm, row, EXCHANGES["neighbor"])
+        with pytest.raises(UserError, match="was given the row"):
+            Node(comm, network.row((comm.rank + 1) % comm.size), EXCHANGES["neighbor"])
+
+
+def test_topology_is_the_graph(comm):
+    node, _ = make(comm)
+    sources, destinations, _ = node.comm.Get_dist_neighbors()
+    assert tuple(sources) == tuple(destinations) == node.row.neighbours
+    assert node.comm.Get_topology() == MPI.DIST_GRAPH
+    assert node.comm.rank == comm.rank
+    node.free()
+
+
+def test_mean_is_summed_in_rank_order(comm, random):
+    everyone = random.standard_normal((comm.size, 2, CHUNK))
+    node, _ = make(comm)
+    expected = np.zeros((2, CHUNK))
+    for z in everyone:
+        expected = expected + z
+    expected /= comm.size
+    np.testing.assert_array_equal(node.mean(everyone[comm.rank]), expected)
+    on_root_only = node.mean(everyone[comm.rank], everywhere=False)
+    if node.is_root:
+        np.testing.assert_array_equal(on_root_only, expected)
+    else:
+        assert on_root_only is None
+    node.free()
+
+
+def test_collect_brings_every_node_in_turn(comm):
+    node, _ = make(comm)
+    parts = node.collect(np.full((2, 3), comm.rank))
+    if node.is_root:
+        np.testing.assert_array_equal([part[0, 0] for part in parts], range(comm.size))
+    node.free()
+
+
+def test_bytes_are_those_of_the_vectors_sent(comm):
+    node, _ = make(comm)
+    z = np.ones((2, 5), np.float32)
+    node.mix(z)[0].wait()
+    for result in node.mix(z, z):
+        result.wait()
+    assert node.bytes_sent == len(node.row.neighbours) * 3 * z.nbytes
+    node.free()
+
+
+def test_a_user_error_on_one_rank_is_raised_on_all(comm):
+    def fail():
+        if comm.rank == comm.size - 1:
+            raise UserError("the last one")
+        return comm.rank
+
+    with pytest.raises(UserError, match="the last one"):
+        together(comm, fail)
+    assert together(comm, lambda: comm.rank) == comm.rank
+    assert on_root(comm, lambda: 7) == (7 if comm.rank == 0 else None)

@@ -1,0 +1,113 @@
+"""`mpi_gt.run` on communicators of the caller's."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+import mpi_gt
+from mpi_gt.config import EXCHANGES, RunConfig
+from mpi_gt.errors import Diverged, UserError
+from mpi_gt.experiment import build
+from mpi_gt.graphs import build_network
+
+pytestmark = pytest.mark.mpi
+
+OPTIONS = {"iterations": 40, "seeds": 2, "problem": "huber:dim=6,spread=0.3"}
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("graph", ["er:p=0.7", "ring"])
+def test_equals_stacked(comm, exchange, graph):
+    ours = mpi_gt.run(comm, graph=graph, exchange=exchange, **OPTIONS)
+    stacked = mpi_gt.run(stacked=True, n=comm.size, graph=graph, **OPTIONS)
+    assert np.abs(ours.x - stacked.x[comm.rank]).max() <= 1e-12
+    if comm.rank == 0:
+        for mine, theirs in zip(ours.metrics, stacked.metrics, strict=True):
+            for name in ("loss", "grad_norm2", "consensus", "gap"):
+                assert mine[name] == pytest.approx(theirs[name], rel=1e-9, abs=1e-15)
+            assert mine["bytes"] == theirs["bytes"]
+            assert mine["tracking"] < 1e-12
+    else:
+        assert not ours.metrics
+
+
+def test_two_runs_side_by_side_on_halves_of_the_world():
+    world = MPI.COMM_WORLD
+    half = world.Split(world.rank % 2)
+    ours = mpi_gt.run(half, seed=world.rank % 2, **OPTIONS)
+    alone = mpi_gt.run(stacked=True, n=half.size, seed=world.rank % 2, **OPTIONS)
+    assert np.abs(ours.x - alone.x[half.rank]).max() <= 1e-12
+    half.Free()
+
+
+def test_divergence_reaches_every_rank(comm):
+    with pytest.raises(Diverged, match="after iteration 5"):
+        mpi_gt.run(comm, algorithm="gt-adaptive:lr=1e308", log_every=5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n": 99},
+        {"graph": "er:p=2"},
+        {"problem": "huber:data=absent.npz"},
+        {"problem": "huber:dim=0"},
+        {"x1": "absent.npy"},
+        {"weights": "absent.npy"},
+        {"out": "/dev/null/run"},
+    ],
+    ids=str,
+)
+def test_bad_input_is_an_error_on_every_rank(comm, options):
+    with pytest.raises(UserError):
+        mpi_gt.run(comm, **options)
+
+
+def reachable_arrays(thing):
+    """Every array that can be reached from an object, through any kind of container."""
+    seen, waiting, arrays = set(), [thing], []
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, type) or type(item).__name__ == "module":
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            arrays.append(item)
+            waiting.append(item.base)
+        waiting += gc.get_referents(item)
+    return arrays
+
+
+def test_a_rank_holds_its_own_row_and_its_own_data_only(comm, tmp_path_factory):
+    """d is chosen so that the data of all nodes would be seen beside that of one."""
+    d, n = 120, comm.size
+    path = None
+    if comm.rank == 0:
+        path = str(tmp_path_factory.mktemp("data") / "data.npz")
+        random = np.random.default_rng(0)
+        phi = random.standard_normal((n, d, d))
+        np.savez(path, Phi=phi, x_star=random.standard_normal(d))
+        del phi
+    path = comm.bcast(path)
+    config = RunConfig.of({"problem": f"huber:data={path}", "quiet": True})
+    build(config, comm).node.free()  # imports done, caches filled
+    gc.collect()
+    tracemalloc.start()
+    experiment = build(config, comm)
+    gc.collect()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    own = d * d * 8
+    assert held < 3 * own + 200_000, f"rank {comm.rank} holds {held} bytes, its part is {own}"
+
+    arrays = reachable_arrays([experiment.node.row, experiment.problem, experiment.x1])
+    assert any(array.size == d * d for array in arrays)
+    assert max(array.size for array in arrays) == d * d
+    matrix = build_network(None, None, n).matrix
+    np.testing.assert_array_equal(
+        experiment.node.row.weights, matrix[comm.rank, list(experiment.node.row.neighbours)]
+    )
+    experiment.node.free()

@@ -1,0 +1,96 @@
+"""Starting the real commands on the real MPIs, with a time limit and the ranks' output."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mpi_gt.launch import LAUNCHED, brand
+
+MPIS = ("openmpi", "mpich")
+ROOT_OF_REPOSITORY = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Finished:
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI with the Python environment that it belongs to."""
+
+    name: str
+    bin: Path
+
+    @property
+    def python(self) -> str:
+        return str(self.bin / "python")
+
+    def mpirun(self, n: int, *words: str) -> list[str]:
+        """A bare mpirun, as a user would type it on this machine."""
+        flags = ["--oversubscribe", "--bind-to", "none"] if self.name == "openmpi" else []
+        return [str(self.bin / "mpirun"), *flags, "-n", str(n), *words]
+
+    def mpi_gt(self, *words: str) -> list[str]:
+        return [str(self.bin / "mpi-gt"), *words]
+
+
+def skip_or_fail(reason: str) -> None:
+    """Outside CI a test may lack what it needs; in CI everything is there."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def find_mpi(name: str) -> Mpi | None:
+    folders = [Path(sys.executable).parent]
+    if "MPI_GT_TEST_MPICH" in os.environ:
+        folders.append(Path(os.environ["MPI_GT_TEST_MPICH"]))
+    for folder in folders:
+        if (folder / "mpirun").exists() and brand(folder / "mpirun") == name:
+            return Mpi(name, folder)
+    return None
+
+
+def plain_environment() -> dict[str, str]:
+    """As on a terminal, root being allowed to use mpirun."""
+    env = {key: value for key, value in os.environ.items() if key not in LAUNCHED}
+    for system in ("OMPI", "PRTE"):
+        env[f"{system}_ALLOW_RUN_AS_ROOT"] = env[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    env["OMPI_MCA_btl"] = "^ofi,uct"
+    env["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    return env
+
+
+def start(words, cwd=None, env=None) -> subprocess.Popen:
+    return subprocess.Popen(
+        [str(word) for word in words],
+        cwd=cwd,
+        env={**plain_environment(), **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen, limit: float = 120) -> Finished:
+    """Its output; past the limit a failure that shows what the ranks have printed."""
+    try:
+        out, err = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"still running after {limit} s: {process.args}\n{Finished(-9, out, err)}")
+    return Finished(process.returncode, out, err)

@@ -1,0 +1,240 @@
+"""The real commands under the real mpirun, and what they leave behind."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import finish, start
+
+SHIM = Path(__file__).parent / "count_collectives.c"
+
+
+def output(directory):
+    with np.load(directory / "final.npz") as file:
+        return file["x"]
+
+
+def facts(directory):
+    return json.loads((directory / "run.json").read_text())
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 16])
+def test_mpi_equals_stacked_and_the_exchanges_agree_to_the_bit(mpi, n, call, tmp_path):
+    options = ["--iterations", "60", "--seeds", "3", "--quiet"]
+    call(mpi.mpi_gt("run", "--stacked", "-n", n, "--out", tmp_path / "stacked", *options))
+    for exchange in ("neighbor", "persistent"):
+        out = tmp_path / exchange
+        done = call(mpi.mpi_gt("run", "-n", n, "--exchange", exchange, "--out", out, *options))
+        assert (done.out, done.err) == ("", "")
+    difference = output(tmp_path / "neighbor") - output(tmp_path / "stacked")
+    assert np.abs(difference).max() <= 1e-12
+    assert (tmp_path / "neighbor" / "final.npz").read_bytes() == (
+        tmp_path / "persistent" / "final.npz"
+    ).read_bytes()
+
+
+def test_all_ways_to_launch_give_the_same_numbers(mpi, call, tmp_path):
+    options = ["--iterations", "50", "--quiet", "--out"]
+    ways = {
+        "command": mpi.mpirun(4, str(mpi.bin / "mpi-gt"), "run"),
+        "module": mpi.mpirun(4, mpi.python, "-m", "mpi_gt", "run"),
+        "child": mpi.mpi_gt("run", "-n", "4"),
+        "both": mpi.mpirun(4, str(mpi.bin / "mpi-gt"), "run", "-n", "4"),
+    }
+    for name, words in ways.items():
+        call([*words, *options, tmp_path / name])
+    assert len({(tmp_path / name / "final.npz").read_bytes() for name in ways}) == 1
+    run = facts(tmp_path / "command")
+    assert {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi.name] in run["mpi"]["library"]
+    assert run["mpi"]["thread_level"] == "funneled"
+    assert len(run["hosts"]) == 4
+
+
+def test_the_main_job(openmpi, call, tmp_path):
+    """What the README promises: from a gap near 0.4 to below 1e-3, on 16 ranks."""
+    out = tmp_path / "run"
+    words = ["run", "-n", "16", "--problem", "huber", "--graph", "er:p=0.7"]
+    done = call(openmpi.mpi_gt(*words, "--iterations", "2000", "--seeds", "5", "--out", out))
+    assert "gap" in done.out
+    assert str(out / "gap.png") in done.out
+    assert "iteration 2000/2000" in done.err
+    rows = [line.split(",") for line in (out / "metrics.csv").read_text().splitlines()]
+    gap, tracking = rows[0].index("gap"), rows[0].index("tracking")
+    first, last = rows[1:6], rows[-5:]
+    assert 0.2 < np.mean([float(row[gap]) for row in first]) < 0.8
+    assert np.mean([float(row[gap]) for row in last]) < 1e-3
+    assert max(float(row[tracking]) for row in rows[1:]) < 1e-12
+    run = facts(out)
+    assert run["status"] == "finished"
+    assert len(run["hosts"]) == 16
+    if run["ranks_per_core"] > 1:
+        assert any("cores" in warning for warning in run["warnings"])
+
+
+@pytest.mark.parametrize("exchange", ["neighbor", "persistent"])
+def test_the_library_is_called_once_an_iteration_on_every_rank(
+    mpi, exchange, call, compiler, tmp_path
+):
+    """Counted through MPI's profiling interface, beneath mpi4py."""
+    shim = tmp_path / "shim.so"
+    call([mpi.bin / "mpicc", "-shared", "-fPIC", "-o", shim, SHIM])
+    done = call(
+        mpi.mpi_gt("run", "-n", "5", "--iterations", "123", "--exchange", exchange, "--out",
+                   tmp_path / "run", "--quiet"),
+        env={"LD_PRELOAD": str(shim)},
+    )  # fmt: skip
+    counts = [line.split()[1:] for line in done.err.splitlines() if line.startswith("collectives")]
+    expected = {"neighbor": ["123", "0"], "persistent": ["0", "123"]}[exchange]
+    assert sorted(counts) == [[str(rank), *expected] for rank in range(5)], str(done)
+
+
+BAD = {
+    "name": (["--algorithm", "gt-adaptve"], "did you mean 'gt-adaptive'"),
+    "domain": (["--algorithm", "gt-adaptive:beta2=1"], "beta2"),
+    "graph": (["--graph", "er:p=0"], "p must be"),
+    "edges": (["--graph", "edges.txt"], "3 nodes, but there are 4"),
+    "apart": (["--graph", "apart.txt"], "not connected"),
+    "malformed": (["--graph", "malformed.txt"], "line 2"),
+    "data": (["--problem", "huber:data=data.npz"], "not finite"),
+    "taken": (["--out", "taken"], "exists"),
+    "unwritable": (["--out", "edges.txt/run"], "edges.txt"),
+    "option": (["--iteratons", "5"], "did you mean '--iterations'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("way", ["mpirun", "child"])
+def test_bad_input_is_one_message_and_exit_code_two(mpi, way, case, call, tmp_path):
+    words, message = BAD[case]
+    (tmp_path / "edges.txt").write_text("0 1\n1 2\n")
+    (tmp_path / "apart.txt").write_text("0 1\n2 3\n")
+    (tmp_path / "malformed.txt").write_text("0 1\n1 two\n")
+    (tmp_path / "taken").mkdir()
+    np.savez(tmp_path / "data.npz", Phi=np.full((4, 2, 2), np.nan), x_star=np.zeros(2))
+    launcher = mpi.mpirun(4, str(mpi.bin / "mpi-gt"), "run")
+    if way == "child":
+        launcher = mpi.mpi_gt("run", "-n", "4")
+    done = call([*launcher, "--iterations", "5", *words], cwd=tmp_path, expect=2, limit=60)
+    assert done.err.count("mpi-gt: error:") == 1, str(done)
+    assert message in done.err, str(done)
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_another_number_of_ranks_than_asked_for(mpi, call, tmp_path):
+    words = mpi.mpirun(2, str(mpi.bin / "mpi-gt"), "run", "-n", "16")
+    done = call(words, cwd=tmp_path, expect=2, limit=60)
+    assert done.err.count("-n 16 was asked for, but there are 2 MPI ranks") == 1
+
+
+def test_one_brand_s_mpirun_with_another_s_mpi4py(openmpi, mpi, call, tmp_path):
+    """Every rank is then a world of one: `-n` finds out."""
+    if mpi.name == "openmpi":
+        return
+    words = mpi.mpirun(2, str(openmpi.bin / "mpi-gt"), "run", "-n", "2", "--quiet")
+    done = call(words, cwd=tmp_path, expect=None, limit=60)
+    assert done.code != 0, str(done)
+    assert "-n 2 was asked for, but there are 1 MPI ranks" in done.err
+
+
+def test_divergence(mpi, call, tmp_path):
+    out = tmp_path / "run"
+    words = ["run", "--algorithm", "gt-adaptive:lr=1e308", "--out", out, "--quiet"]
+    done = call(mpi.mpi_gt(*words, "-n", "4"), expect=3)
+    assert done.err.count("node") == 1
+    assert "after iteration 10" in done.err
+    assert facts(out)["status"] == "failed"
+    assert len((out / "metrics.csv").read_text().splitlines()) == 2
+    call(mpi.mpirun(4, str(mpi.bin / "mpi-gt"), *words, "--overwrite"), expect=3)
+
+
+FAILING = """
+import sys
+import mpi_gt.algorithms.gt_adaptive as module
+from mpi4py import MPI
+step = module.GTAdaptive.step
+
+def failing(self, t, *rest):
+    if t == 30 and MPI.COMM_WORLD.rank == 2:
+        raise ZeroDivisionError("a bug in the algorithm")
+    return step(self, t, *rest)
+
+module.GTAdaptive.step = failing
+from mpi_gt.cli import main
+sys.exit(main())
+"""
+
+
+def test_an_exception_on_one_rank_ends_all_and_names_it(mpi, call, tmp_path):
+    out = tmp_path / "run"
+    words = mpi.mpirun(4, mpi.python, "-c", FAILING, "run", "--out", out, "--quiet")
+    begin = time.monotonic()
+    done = call(words, expect=None, limit=30)
+    assert time.monotonic() - begin < 15
+    assert done.code != 0
+    assert done.err.count("mpi-gt: error on rank 2:") == 1, str(done)
+    assert done.err.count("ZeroDivisionError: a bug in the algorithm") == 1
+    assert facts(out)["status"] == "failed"
+    assert "rank 2" in facts(out)["error"]
+
+
+def wait_for(condition, limit=60):
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < limit, "it never came"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_passed_on_and_the_status_tells_the_truth(mpi, number, tmp_path):
+    out = tmp_path / "run"
+    words = mpi.mpi_gt("run", "-n", "4", "--iterations", "10000000", "--out", out, "--quiet",
+                       "--log-every", "50")  # fmt: skip
+    process = start(words)
+    rows = out / "metrics.csv"
+    wait_for(lambda: rows.exists() and len(rows.read_text().splitlines()) > 2)
+    process.send_signal(number)
+    done = finish(process, limit=30)
+    assert done.code == 128 + number, str(done)
+    assert facts(out)["status"] == "failed"
+    assert number.name in facts(out)["error"]
+    assert len(rows.read_text().splitlines()) > 2
+
+
+def ranks_of(out):
+    """The process ids of the ranks that write to `out`: Python itself, not its launchers."""
+    return [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if (words := path.read_bytes().split(b"\0"))[1:3] == [b"-m", b"mpi_gt"]
+        and str(out).encode() in words
+    ]
+
+
+def test_a_killed_rank_ends_the_launch(mpi, tmp_path):
+    out = tmp_path / "run"
+    words = ["run", "-n", "4", "--iterations", "10000000", "--out", out, "--quiet"]
+    process = start(mpi.mpi_gt(*words, "--log-every", "50"))
+    rows = out / "metrics.csv"
+    wait_for(lambda: rows.exists() and len(rows.read_text().splitlines()) > 2)
+    os.kill(ranks_of(out)[0], signal.SIGKILL)
+    done = finish(process, limit=15)
+    assert done.code not in (0, 2, 3), str(done)
+    assert facts(out)["status"] == "failed"
+
+
+def test_help_is_printed_once(mpi, call):
+    done = call(mpi.mpirun(4, str(mpi.bin / "mpi-gt"), "run", "--help"))
+    assert done.out.count("usage: mpi-gt run") == 1
+
+
+def test_from_a_folder_of_another(openmpi, call, tmp_path):
+    (tmp_path / "x1.npy").parent.mkdir(exist_ok=True)
+    np.save(tmp_path / "x1.npy", np.zeros(10))
+    call(openmpi.mpi_gt("run", "-n", "2", "--iterations", "3", "--x1", "x1.npy"), cwd=tmp_path)
+    (directory,) = (tmp_path / "runs").iterdir()
+    assert facts(directory)["status"] == "finished"

@@ -1,0 +1,98 @@
+"""Who may import whom: downward only, and MPI nowhere above its floor."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mpi_gt
+from mpi_gt.config import EXCHANGES as NAMES
+from mpi_gt.exchange import EXCHANGES
+
+PACKAGE = Path(mpi_gt.__file__).parent
+
+LAYERS = {
+    0: ("errors", "files", "spec"),
+    1: ("graphs", "algorithms", "problems", "plots"),
+    2: ("config", "exchange", "node", "stacked"),
+    3: ("display", "machine", "metrics", "profiling", "record"),
+    4: ("experiment",),
+    5: ("launch", "cli", "__init__", "__main__"),
+}
+FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """Every imported name, from the inside of functions too; our own as `mpi_gt.room`."""
+    found = set()
+    depth = len(path.relative_to(PACKAGE).parts)
+    for statement in ast.walk(ast.parse(path.read_text())):
+        if isinstance(statement, ast.Import):
+            found |= {alias.name for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom) and statement.level == 0:
+            found.add(statement.module)
+        elif isinstance(statement, ast.ImportFrom) and statement.level == depth:
+            named = [statement.module] if statement.module else [a.name for a in statement.names]
+            found |= {f"mpi_gt.{name.split('.')[0]}" for name in named}
+    return found
+
+
+def only_for_types(path: Path) -> set[str]:
+    """What stands under `if TYPE_CHECKING:` is never imported at run time."""
+    return {
+        inner.module
+        for statement in ast.walk(ast.parse(path.read_text()))
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.ImportFrom) and inner.level == 0
+    }
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_upward_import(path):
+    for name in imports(path):
+        if name.startswith("mpi_gt.") and room(path) != "__init__":
+            other = name.removeprefix("mpi_gt.")
+            if other in FLOOR:
+                assert FLOOR[other] <= FLOOR[room(path)], f"{path} imports {other}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_upper_floors_know_nothing_of_mpi(path):
+    if FLOOR[room(path)] <= 1:
+        assert not any(name.startswith("mpi4py") for name in imports(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_only_the_command_line_uses_comm_world(path):
+    assert room(path) == "cli" or "MPI.COMM_WORLD" not in path.read_text()
+
+
+def test_stacked_and_import_start_no_mpi():
+    code = (
+        "import sys, mpi_gt; mpi_gt.run(stacked=True, n=3, iterations=2); "
+        "sys.exit('mpi4py.MPI' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_ranks_do_not_import_what_only_root_needs():
+    """Start-up of many ranks is part of the speed."""
+    code = (
+        "import sys, mpi_gt.cli, mpi_gt.experiment, mpi_gt.node; "
+        "heavy = {'networkx', 'matplotlib', 'rich', 'scipy'} & set(sys.modules); "
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_exchange_names_agree():
+    """config lists them without importing MPI."""
+    assert tuple(EXCHANGES) == NAMES

@@ -1,0 +1,279 @@
+"""Whole runs in one process: numbers, files, errors. The messages are in test_launch."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import mpi_gt
+from mpi_gt.cli import main
+from mpi_gt.config import RunConfig
+from mpi_gt.errors import Diverged, UserError
+from mpi_gt.record import COLUMNS
+
+
+def stacked(**options):
+    return mpi_gt.run(**{"stacked": True, "n": 5, "iterations": 50, **options})
+
+
+def rows(directory):
+    with (directory / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_one_seed_of_several_equals_that_seed_alone():
+    together = stacked(n=16, iterations=500, seeds=5)
+    alone = stacked(n=16, iterations=500, seeds=1, seed=3)
+    assert np.abs(together.x[:, 3] - alone.x[:, 0]).max() <= 1e-12
+
+
+def test_the_first_and_the_last_are_logged_always(tmp_path):
+    stacked(iterations=25, log_every=10, seeds=2, seed=7, out=str(tmp_path / "run"))
+    assert [(int(r["seed"]), int(r["iteration"])) for r in rows(tmp_path / "run")] == [
+        (seed, iteration) for iteration in (0, 10, 20, 25) for seed in (7, 8)
+    ]
+
+
+def test_default_is_two_hundred_measurements():
+    assert RunConfig(iterations=2000).stride == 10
+    assert RunConfig(iterations=2001).stride == 11
+    assert RunConfig(iterations=7).stride == 1
+
+
+def test_run_directory(tmp_path):
+    out = tmp_path / "deep" / "run"
+    result = stacked(seeds=2, out=str(out))
+    assert {path.name for path in out.iterdir()} == {
+        "run.json", "metrics.csv", "final.npz", "loss.png", "gap.png",
+    }  # fmt: skip
+    facts = json.loads((out / "run.json").read_text())
+    assert facts["status"] == "finished"
+    assert facts["config"]["seeds"] == 2
+    assert facts["graph"]["nodes"] == 5
+    assert 0 < facts["graph"]["rho_A"] < 1
+    assert facts["seconds_per_iteration"] > 0
+    assert facts["final"]["gap"] == pytest.approx(
+        np.mean([float(row["gap"]) for row in rows(out)[-2:]])
+    )
+    with np.load(out / "final.npz") as file:
+        np.testing.assert_array_equal(file["x"], result.x)
+        assert file["x"].shape == (5, 2, 10)
+    table = rows(out)
+    assert tuple(table[0]) == COLUMNS
+    for row in table:
+        gap = float(row["grad_norm2"]) + float(row["consensus"])
+        assert float(row["gap"]) == pytest.approx(gap)
+        assert row["accuracy"] == ""
+    vectors, entry, directed_edges = 2, 8, 2 * facts["graph"]["edges"]
+    per_iteration = directed_edges * vectors * 10 * entry
+    assert int(table[-1]["bytes"]) == 50 * per_iteration
+    assert facts["bytes_sent"] == 2 * 50 * per_iteration
+
+
+def test_metrics_against_their_definition(tmp_path):
+    """From final.npz and the problem's own data, not through metrics.py."""
+    random = np.random.default_rng(0)
+    phi, x_star = random.standard_normal((5, 3, 3)), random.standard_normal((5, 3))
+    np.savez(tmp_path / "data.npz", Phi=phi, x_star=x_star)
+    out = tmp_path / "run"
+    stacked(problem=f"huber:data={tmp_path / 'data.npz'},noise=0,threshold=0.7", out=str(out))
+    with np.load(out / "final.npz") as file:
+        x = file["x"][:, 0]
+    xbar = x.mean(axis=0)
+    residual = np.einsum("nij,nj->ni", phi, x_star - xbar)
+    huber = np.where(abs(residual) <= 0.7, residual**2 / 2, 0.7 * (abs(residual) - 0.35))
+    gradient = -np.einsum("nji,nj->ni", phi, residual.clip(-0.7, 0.7)).mean(axis=0)
+    last = rows(out)[-1]
+    assert float(last["loss"]) == pytest.approx(huber.sum(axis=1).mean())
+    assert float(last["grad_norm2"]) == pytest.approx((gradient**2).sum())
+    assert float(last["consensus"]) == pytest.approx(((x - xbar) ** 2).sum(axis=1).mean())
+
+
+def test_start_from_a_file(tmp_path):
+    start = np.arange(50.0).reshape(5, 10)
+    np.save(tmp_path / "x1.npy", start)
+    result = stacked(x1=str(tmp_path / "x1.npy"), iterations=1, seeds=2)
+    spread = start - start.mean(axis=0)
+    expected = (spread**2).sum(axis=1).mean()
+    assert [row["consensus"] for row in result.metrics[:2]] == pytest.approx([expected] * 2)
+    np.save(tmp_path / "x1.npy", start[0])
+    assert stacked(x1=str(tmp_path / "x1.npy"), iterations=1).metrics[0]["consensus"] == 0
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 10), (5, 10, 1), ()])
+def test_start_of_a_wrong_shape(tmp_path, shape):
+    np.save(tmp_path / "x1.npy", np.zeros(shape))
+    with pytest.raises(UserError, match=r"x1\.npy"):
+        stacked(x1=str(tmp_path / "x1.npy"))
+
+
+def test_float32():
+    result = stacked(dtype="float32", iterations=300)
+    reference = stacked(iterations=300)
+    assert result.x.dtype == np.float32
+    assert np.abs(result.x - reference.x).max() < 1e-3
+    assert not result.facts["warnings"]
+
+
+def test_divergence_keeps_what_was_measured(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(Diverged, match=r"after iteration 10: node \d, seed 1"):
+        stacked(algorithm="gt-adaptive:lr=1e308", log_every=10, seed=1, out=str(out))
+    assert [row["iteration"] for row in rows(out)] == ["0"]
+    facts = json.loads((out / "run.json").read_text())
+    assert (facts["status"], facts["exit_code"]) == ("failed", 3)
+    assert "seed 1" in facts["error"]
+    assert not (out / "final.npz").exists()
+
+
+def test_lost_message_is_reported_at_once(tmp_path, capsys, monkeypatch):
+    """A mix that loses what one neighbour sent breaks mean(s) = mean(g)."""
+    from mpi_gt.stacked import Product, Products, StackedNode
+
+    def lossy(self, *vectors):
+        exact = Products(Product(self._times(z)) for z in vectors)
+        if self.iteration == 7:
+            exact[1]._value[0] *= 0.9
+        return exact
+
+    monkeypatch.setattr(StackedNode, "mix", lossy)
+    out = tmp_path / "run"
+    stacked(iterations=20, log_every=1, quiet=False, out=str(out))
+    facts = json.loads((out / "run.json").read_text())
+    assert facts["tracking_error"]["iteration"] == 7
+    assert "tracking error" in facts["warnings"][0]
+    assert capsys.readouterr().err.count("tracking error") == 1
+
+
+def test_existing_directory_is_never_overwritten_unasked(tmp_path):
+    out = tmp_path / "run"
+    stacked(out=str(out))
+    (out / "notes.txt").write_text("mine")
+    before = (out / "run.json").read_text()
+    with pytest.raises(UserError, match="overwrite"):
+        stacked(out=str(out))
+    assert (out / "run.json").read_text() == before
+    stacked(out=str(out), overwrite=True, seeds=2)
+    assert len(np.load(out / "final.npz")["x"][0]) == 2
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_two_runs_give_the_same_bits(tmp_path):
+    for name in "ab":
+        stacked(seeds=2, out=str(tmp_path / name))
+    final = [(tmp_path / name / "final.npz").read_bytes() for name in "ab"]
+    assert final[0] == final[1]
+    tables = [[{**row, "seconds": ""} for row in rows(tmp_path / name)] for name in "ab"]
+    assert tables[0] == tables[1]
+
+
+BAD = [
+    ["--algorithm", "gt-adaptve"],
+    ["--algorithm", "gt-adaptive:lr=0"],
+    ["--algorithm", "gt-adaptive:beta1=1"],
+    ["--algorithm", "gt-adaptive:beta2=0"],
+    ["--algorithm", "gt-adaptive:vmin=2"],
+    ["--algorithm", "gt-adaptive:vmax=0.5"],
+    ["--algorithm", "gt-adaptive:learning=1"],
+    ["--problem", "hubber"],
+    ["--problem", "huber:dim=-3"],
+    ["--problem", "huber:data=absent.npz"],
+    ["--graph", "rong"],
+    ["--graph", "er:p=1.5"],
+    ["--graph", ""],
+    ["--weights", "absent.npy"],
+    ["--iterations", "0"],
+    ["--iterations", "many"],
+    ["--seeds", "0"],
+    ["--seed", "-1"],
+    ["--log-every", "0"],
+    ["--exchange", "telepathy"],
+    ["--dtype", "float16"],
+    ["--x1", "absent.npy"],
+    ["-n", "0"],
+    ["--out", "taken"],
+    ["--out", "taken/file/inside"],
+    ["--iteratons", "5"],
+    ["absent.toml"],
+    ["bad.toml"],
+    ["unknown.toml"],
+    ["typed.toml"],
+]
+
+
+@pytest.mark.parametrize("words", BAD, ids=" ".join)
+def test_bad_input_is_one_clear_message_and_exit_code_two(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("")
+    (tmp_path / "bad.toml").write_text("iterations = = 3")
+    (tmp_path / "unknown.toml").write_text("iterationen = 3")
+    (tmp_path / "typed.toml").write_text("iterations = [3]")
+    code = main(["run", "--stacked", "-n", "4", "--iterations", "5", *words])
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.err.startswith("mpi-gt: error: ")
+    assert captured.err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_n_it_says_what_to_type(capsys):
+    assert main(["run"]) == 2
+    assert "mpi-gt run -n 16" in capsys.readouterr().err
+
+
+def test_options_from_a_file_and_flags_win(tmp_path, capsys):
+    file = tmp_path / "experiment.toml"
+    file.write_text(
+        'problem = "huber:dim=3"\niterations = 20\nlog-every = 10\nstacked = true\nn = 4\n'
+        f'out = "{tmp_path / "run"}"\nquiet = true\n'
+    )
+    assert main(["run", str(file), "--iterations", "30"]) == 0
+    assert [row["iteration"] for row in rows(tmp_path / "run")] == ["0", "10", "20", "30"]
+    assert np.load(tmp_path / "run" / "final.npz")["x"].shape == (4, 1, 3)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_quiet_says_nothing_and_the_default_shows_a_table(tmp_path, capsys):
+    words = ["run", "--stacked", "-n", "3", "--iterations", "5"]
+    assert main([*words, "--out", str(tmp_path / "a"), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main([*words, "--out", str(tmp_path / "b")]) == 0
+    captured = capsys.readouterr()
+    assert "gap" in captured.out
+    assert str(tmp_path / "b" / "gap.png") in captured.out
+    assert "iteration 5/5" in captured.err
+
+
+def test_default_directory_is_named_after_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):  # the second within the same second
+        assert main(["run", "--stacked", "-n", "3", "--iterations", "5", "--quiet"]) == 0
+    names = [path.name for path in (tmp_path / "runs").iterdir()]
+    assert len(names) == 2
+    assert all("-huber-gt-adaptive" in name for name in names)
+
+
+def test_unknown_option_of_the_api():
+    with pytest.raises(UserError, match="did you mean 'iterations'"):
+        stacked(iteration=5)
+    with pytest.raises(UserError, match="communicator"):
+        mpi_gt.run(iterations=5)
+
+
+def test_figures_are_pictures(tmp_path):
+    stacked(seeds=3, out=str(tmp_path / "run"))
+    for name in ("loss.png", "gap.png"):
+        assert (tmp_path / "run" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_help_and_version(capsys):
+    for words in (["--help"], ["run", "--help"]):
+        with pytest.raises(SystemExit) as done:
+            main(words)
+        assert done.value.code == 0
+        assert "mpi-gt run -n 16" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert mpi_gt.__version__ in capsys.readouterr().out

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import __version__, launch
 from .errors import Diverged, UserError
-from .spec import convert, describe, nearest
+from .spec import convert, describe, integer, nearest
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -32,6 +32,26 @@ examples:
   mpirun -n 16 mpi-gt run --iterations 20000            under a launcher of yours
   mpi-gt run experiment.toml --seeds 10                 options from a file; flags win
   mpi-gt run --stacked -n 16                            the same in one process, no MPI
+  mpi-gt run -n 4 --algorithm my_module:MyMethod        a class of yours, from this folder
+"""
+
+COMPARE_HELP = """\
+Run several algorithms on the same problem, graph and random draws, in one launch.
+
+examples:
+  mpi-gt compare -n 16 --algorithms gt-adaptive,gt,dsgd --seeds 5
+  mpi-gt compare -n 16 --algorithms "gt-adaptive:lr=0.001,vmin=0.01,dsgd:lr=0.1"
+  mpi-gt compare -n 16 --problem huber:spread=0.5       all of them
+"""
+
+GRAPH_HELP = """\
+Describe a graph and its mixing matrix: degrees, diameter, rho_A and spectral gap.
+
+examples:
+  mpi-gt graph er:p=0.7 -n 16
+  mpi-gt graph torus -n 64 --weights laplacian --plot
+  mpi-gt graph edges.txt -n 10 --plot picture.png
+  mpi-gt graph nx.circulant_graph:offsets=[1,3] -n 12
 """
 
 EPILOG = """\
@@ -43,18 +63,20 @@ A TOML file has the same names as the flags (problem = "huber:dim=20", log-every
 exit codes: 0 finished, 2 bad input, 3 diverged (a value is no longer finite), 1 anything else
 """
 
+GRAPH_OPTION: dict[str, Any] = {
+    "metavar": "SPEC",
+    "help": "who talks to whom: a name, nx.NAME for a generator of networkx, a .graphml file, or "
+    "a file of edges `i j` with nodes numbered from 0 (default er)",
+}
+WEIGHTS_OPTION: dict[str, Any] = {
+    "metavar": "RULE",
+    "help": "mixing matrix: metropolis, lazy-metropolis, max-degree, laplacian, fdla, or a .npy or "
+    ".csv file (default metropolis)",
+}
 RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "--problem": {"metavar": "SPEC", "help": "what to solve (default huber)"},
-    "--algorithm": {"metavar": "SPEC", "help": "how to solve it (default gt-adaptive)"},
-    "--graph": {
-        "metavar": "SPEC",
-        "help": "who talks to whom: a name, or a file of edges `i j` with nodes numbered from 0 "
-        "(default er)",
-    },
-    "--weights": {
-        "metavar": "FILE.npy",
-        "help": "mixing matrix, symmetric and doubly stochastic (default: Metropolis weights)",
-    },
+    "--graph": GRAPH_OPTION,
+    "--weights": WEIGHTS_OPTION,
     "--iterations": {"metavar": "T", "help": "number of updates (default 2000)"},
     "--seeds": {"metavar": "S", "help": "random seeds, all in one run (default 1)"},
     "--seed": {"metavar": "S0", "help": "the first of them (default 0)"},
@@ -76,6 +98,14 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "--overwrite": {"action": "store_true", "help": "replace the run in an existing directory"},
     "--quiet": {"action": "store_true", "help": "say nothing but errors"},
 }
+ALGORITHM_OPTION: dict[str, Any] = {
+    "metavar": "SPEC",
+    "help": "how to solve it (default gt-adaptive)",
+}
+ALGORITHMS_OPTION: dict[str, Any] = {
+    "metavar": "SPEC,SPEC,...",
+    "help": "which methods; options as in a:lr=0.1,beta1=0.5,b:lr=1 (default all)",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -94,34 +124,53 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"mpi-gt {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run: Parser = commands.add_parser(
-        "run",
-        help="run one algorithm on one problem",
-        description=RUN_HELP,
-        epilog=EPILOG.format(registered=_registered()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
-    )
-    run.add_argument("file", nargs="?", metavar="FILE.toml", help="options from a file; flags win")
-    run.add_argument("-n", metavar="N", help="nodes: starts N ranks, unless mpirun did already")
-    for name, settings in RUN_OPTIONS.items():
-        run.add_argument(name, **settings)
-    return parser, {"run": run}
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, summary: str, text: str, epilog: str | None = None) -> Parser:
+        added: Parser = subparsers.add_parser(
+            name,
+            help=summary,
+            description=text,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+        )
+        return added
+
+    epilog = EPILOG.format(registered=_registered())
+    run = command("run", "run one algorithm on one problem", RUN_HELP, epilog)
+    compare = command("compare", "run several algorithms on one problem", COMPARE_HELP, epilog)
+    for runner in (run, compare):
+        runner.add_argument("file", nargs="?", metavar="FILE.toml", help="options; flags win")
+        runner.add_argument("-n", metavar="N", help="nodes: starts N ranks, unless mpirun did")
+    run.add_argument("--algorithm", **ALGORITHM_OPTION)
+    compare.add_argument("--algorithms", **ALGORITHMS_OPTION)
+    for runner in (run, compare):
+        for name, settings in RUN_OPTIONS.items():
+            runner.add_argument(name, **settings)
+
+    graph = command("graph", "describe and draw a graph", GRAPH_HELP)
+    graph.add_argument("graph", **GRAPH_OPTION)
+    graph.add_argument("-n", required=True, metavar="N", help="number of nodes")
+    graph.add_argument("--weights", **WEIGHTS_OPTION)
+    graph.add_argument("--plot", nargs="?", const="", metavar="FILE.png", help="draw it")
+    graph.add_argument("--out", metavar="DIR", help="folder for the picture (default: this one)")
+    graph.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    return parser, {"run": run, "compare": compare, "graph": graph}
 
 
 def _registered() -> str:
     """Every problem, algorithm and graph with its options, for the help."""
     from .algorithms import ALGORITHMS
-    from .graphs import GRAPHS
+    from .graphs import FAMILIES
     from .problems import PROBLEMS
 
     lines = []
     registries: dict[str, dict[str, Any]] = {
         "problems": PROBLEMS,
         "algorithms": ALGORITHMS,
-        "graphs": GRAPHS,
+        "graphs": FAMILIES,
     }
     for kind, registry in registries.items():
         lines.append(f"  {kind}")
@@ -129,11 +178,8 @@ def _registered() -> str:
     return "\n".join(lines)
 
 
-def parse(arguments: Sequence[str]) -> "RunConfig":
-    """The configuration: defaults, then the file, then the flags."""
-    from .config import RunConfig, read_toml
-    from .record import default_directory
-
+def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The command and its options, still as text."""
     parser, commands = build_parser()
     namespace, unknown = parser.parse_known_args(arguments)
     given = vars(namespace)
@@ -142,12 +188,25 @@ def parse(arguments: Sequence[str]) -> "RunConfig":
         known = [option for option in commands[command]._option_string_actions if option != "-h"]
         word = unknown[0].partition("=")[0]
         raise UserError(f"{command} does not take '{unknown[0]}'{nearest(word, known)}")
+    return command, given
+
+
+def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
+    """The configuration of a run or comparison: defaults, then the file, then the flags."""
+    from .algorithms import ALGORITHMS
+    from .config import RunConfig, read_toml
+    from .record import default_directory
+
     file = given.pop("file", None)
     options: dict[str, Any] = {} if file is None else read_toml(Path(file))
     kinds = {field.name: field.type for field in fields(RunConfig)}
     for name, value in given.items():
         flag = "-n" if name == "n" else "--" + name.replace("_", "-")
         options[name] = value if value is True else convert(flag, kinds[name], value)
+    if command == "compare":
+        options.setdefault("algorithms", ",".join(ALGORITHMS))
+    elif options.get("algorithms") is not None:
+        raise UserError("run takes one algorithm; for several there is mpi-gt compare")
     config = RunConfig.of(options)
     return config if config.out else replace(config, out=str(default_directory(config)))
 
@@ -170,14 +229,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main_alone(arguments: list[str]) -> int:
-    """Outside mpirun: start it, or run stacked."""
-    config = parse(arguments)
+    """Outside mpirun: start it, or do without."""
+    import mpi4py
+
+    mpi4py.rc.initialize = False  # a user's module may import MPI: not in the parent of mpirun
+    command, given = parse(arguments)
+    if command == "graph":
+        return describe_graph(**given)
+    config = make_config(command, given)
     if config.stacked:
         _run_and_show(config, None)
         return 0
     if config.n is None:
         raise UserError(
-            "how many nodes? Type `mpi-gt run -n 16 ...`, or `mpirun -n 16 mpi-gt run ...`"
+            f"how many nodes? Type `mpi-gt {command} -n 16 ...`, "
+            f"or `mpirun -n 16 mpi-gt {command} ...`"
         )
     assert config.out is not None
     # later flags win: the ranks are told the directory that was chosen here
@@ -204,14 +270,16 @@ def _main_of_rank(arguments: list[str]) -> int:
 def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Path]) -> int:
     from .node import on_root
 
-    def parse_on_root() -> "RunConfig | int":
+    def prepare() -> "RunConfig | int":
+        """What to run, or the exit code of what root has done alone."""
         try:
-            return parse(arguments)
+            command, given = parse(arguments)
         except SystemExit as done:  # --help or --version, printed by now
             return int(done.code or 0)
+        return describe_graph(**given) if command == "graph" else make_config(command, given)
 
     try:
-        config = comm.bcast(on_root(comm, parse_on_root))
+        config = comm.bcast(on_root(comm, prepare))
         if isinstance(config, int):
             return config
         if config.stacked and comm.size > 1:
@@ -241,6 +309,47 @@ def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
     from .display import show
     from .experiment import run
 
-    result = run(config, comm)
-    if result.facts and not config.quiet:
-        show(result.facts)
+    try:
+        facts = run(config, comm).facts
+    except Diverged as error:
+        if config.algorithms is not None and error.facts and not config.quiet:
+            show(error.facts)  # the others have run to their end
+        raise
+    if facts and not config.quiet:
+        show(facts)
+
+
+def describe_graph(
+    graph: str,
+    n: str,
+    weights: str | None = None,
+    plot: str | None = None,
+    out: str | None = None,
+    quiet: bool = False,
+) -> int:
+    """The command `graph`."""
+    from .display import show_graph
+    from .graphs import build_network, rho
+    from .plots import available, draw_graph
+
+    nodes = integer("-n", n)
+    if nodes < 1:
+        raise UserError(f"-n must be at least 1, not {n}")
+    if plot is not None and not available():
+        raise UserError("--plot needs matplotlib: pip install 'mpi-gt[plot]'")
+    network = build_network(graph, weights, nodes)
+    if not quiet:
+        show_graph(graph, weights or "metropolis", network)
+    if plot is not None:
+        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(graph).name)
+        target = Path(out or ".") / (plot or f"graph-{name}-{nodes}.png")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            draw_graph(
+                network.graph, f"{graph}, {nodes} nodes, rho_A {rho(network.matrix):.4f}", target
+            )
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot write {target}: {error}") from None
+        if not quiet:
+            print(f"wrote {target}")
+    return 0

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from .algorithms import ALGORITHMS, Algorithm
+from .custom import is_custom, located, resolve
 from .errors import UserError
-from .graphs import parse_graph
-from .problems import PROBLEMS, Problem
-from .spec import convert, nearest, parse
+from .graphs import parse_graph, parse_weights
+from .problems import PROBLEMS
+from .spec import convert, nearest, split_list
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,11 +26,24 @@ LOWEST = {"iterations": 1, "seeds": 1, "seed": 0, "log_every": 1, "n": 1}
 
 
 @dataclass(frozen=True)
+class Entry:
+    """One algorithm of a run."""
+
+    label: str  # its name; its whole specification where the name is there twice
+    algorithm: Algorithm
+    custom: bool  # a user's own class
+
+
+@dataclass(frozen=True)
 class RunConfig:
-    """One run. Field names are the command line's, with _ for -; `n` is the number of nodes."""
+    """One run, or a comparison of several algorithms (`algorithms`, a list of specifications).
+
+    Field names are the command line's, with _ for -; `n` is the number of nodes.
+    """
 
     problem: str = "huber"
     algorithm: str = "gt-adaptive"
+    algorithms: str | None = None
     graph: str | None = None  # er, unless `weights` brings its own
     weights: str | None = None
     iterations: int = 2000
@@ -57,10 +71,12 @@ class RunConfig:
             if getattr(self, name) not in known:
                 value = getattr(self, name)
                 raise UserError(f"unknown {name} '{value}'{nearest(value, known)}")
-        self.make_algorithm()
+        self.entries()
         self.parse_problem()
         if self.graph is not None:
             parse_graph(self.graph)
+        if self.weights is not None:
+            parse_weights(self.weights)
 
     @property
     def stride(self) -> int:
@@ -75,16 +91,26 @@ class RunConfig:
     def numpy_dtype(self) -> np.dtype[Any]:
         return np.dtype(self.dtype)
 
-    def make_algorithm(self) -> Algorithm:
-        name, kind, options = parse("algorithm", ALGORITHMS, self.algorithm)
-        try:
-            algorithm: Algorithm = kind(**options)
-        except ValueError as error:
-            raise UserError(f"algorithm {name}: {error}") from None
-        return algorithm
+    def entries(self) -> list[Entry]:
+        """The algorithms to run, each with a label of its own."""
+        specs = [self.algorithm] if self.algorithms is None else split_list(self.algorithms)
+        if not specs:
+            raise UserError("no algorithm is named")
+        made = [_make_algorithm(spec) for spec in specs]
+        names = [name for name, _ in made]
+        entries = [
+            Entry(name if names.count(name) == 1 else spec, algorithm, is_custom(spec))
+            for spec, (name, algorithm) in zip(specs, made, strict=True)
+        ]
+        labels = [entry.label for entry in entries]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise UserError(f"'{label}' is given twice")
+        return entries
 
-    def parse_problem(self) -> tuple[str, type[Problem], dict[str, Any]]:
-        return parse("problem", PROBLEMS, self.problem)
+    def parse_problem(self) -> tuple[str, Any, dict[str, Any]]:
+        """The problem's name, class and options."""
+        return resolve("problem", PROBLEMS, self.problem)
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "RunConfig":
@@ -94,6 +120,16 @@ class RunConfig:
             if name not in known:
                 raise UserError(f"unknown option '{name}'{nearest(name, known)}")
         return cls(**options)
+
+
+def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
+    name, kind, options = resolve("algorithm", ALGORITHMS, spec)
+    try:
+        return name, kind(**options)
+    except ValueError as error:
+        raise UserError(f"algorithm {name}: {error}") from None
+    except Exception as error:
+        raise UserError(f"algorithm {name}: {located(error)}") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:

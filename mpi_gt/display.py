@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+    from .graphs import Network
 
 TERMINAL = "MPI_GT_TERMINAL"
 """Set by `mpi-gt run -n` to the width of the terminal it runs on, which ranks cannot see."""
 
 
 class Progress(Protocol):
+    """Shows one algorithm after the other; `note` is for what must be said meanwhile."""
+
+    def begin(self, label: str) -> None: ...
     def update(self, iteration: int, text: str) -> None: ...
     def note(self, text: str) -> None: ...
-    def close(self) -> None: ...
+    def end(self) -> None: ...
 
 
 class Silent:
-    """Says nothing (but for warnings, where `note` is kept)."""
+    def begin(self, label: str) -> None:
+        pass
 
     def update(self, iteration: int, text: str) -> None:
         pass
@@ -27,22 +34,25 @@ class Silent:
     def note(self, text: str) -> None:
         pass
 
-    def close(self) -> None:
+    def end(self) -> None:
         pass
 
 
 class Lines(Silent):
-    """About twenty lines, whatever the number of iterations."""
+    """About twenty lines an algorithm, whatever the number of iterations."""
 
     def __init__(self, total: int) -> None:
         self._total = total
+
+    def begin(self, label: str) -> None:
+        self._label = label
         self._next = 0
 
     def update(self, iteration: int, text: str) -> None:
         if iteration >= self._next or iteration == self._total:
             self._next = iteration + max(1, self._total // 20)
             width = len(str(self._total))
-            self.note(f"iteration {iteration:{width}d}/{self._total}  {text}")
+            self.note(f"{self._label}  iteration {iteration:{width}d}/{self._total}  {text}")
 
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -52,28 +62,32 @@ class Bar:
     """A bar with the time left."""
 
     def __init__(self, total: int) -> None:
+        self._total = total
+        self._console = console(sys.stderr)
+
+    def begin(self, label: str) -> None:
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
         self._bar = RichProgress(
-            TextColumn("iteration {task.completed}/{task.total}"),
+            TextColumn(f"{label}  {{task.completed}}/{{task.total}}", markup=False),
             BarColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),
-            console=console(sys.stderr),
+            console=self._console,
         )
-        self._task = self._bar.add_task("", total=total)
+        self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
 
     def update(self, iteration: int, text: str) -> None:
         self._bar.update(self._task, completed=iteration, description=text)
 
     def note(self, text: str) -> None:
-        self._bar.console.print(text, markup=False, highlight=False)
+        self._console.print(text, markup=False, highlight=False)
 
-    def close(self) -> None:
+    def end(self) -> None:
         self._bar.stop()
 
 
@@ -101,10 +115,26 @@ def console(file: TextIO) -> "Console":
 
 def show(facts: dict[str, Any]) -> None:
     """The result as a table, and where to find it."""
+    config = facts["config"]
+    output = console(sys.stdout)
+    if config["algorithms"] is None:
+        output.print(_result_table(facts))
+    else:
+        output.print(_comparison_table(facts))
+    written = ["run.json", "metrics.csv", "final.npz", *facts.get("figures", [])]
+    if config["algorithms"] is not None:
+        written.append("summary.json")
+    for path in (Path(config["out"], name) for name in written):
+        if path.exists():
+            output.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _result_table(facts: dict[str, Any]) -> "Table":
     from rich.table import Table
 
     config, graph = facts["config"], facts["graph"]
-    table = Table(title=f"{config['algorithm']} on {config['problem']}, mean over seeds")
+    (label,) = facts["results"]
+    table = Table(title=f"{label} on {config['problem']}, mean over seeds")
     table.add_column("measure")
     table.add_column("value", justify="right")
     for metric, value in facts["final"].items():
@@ -114,8 +144,50 @@ def show(facts: dict[str, Any]) -> None:
     table.add_row("bytes sent, all nodes", f"{facts['bytes_sent']:,}")
     table.add_row("graph", f"{graph['nodes']} nodes, {graph['edges']} edges")
     table.add_row("rho_A", f"{graph['rho_A']:.6f}")
-    output = console(sys.stdout)
-    output.print(table)
-    for name in ("run.json", "metrics.csv", "final.npz", *facts.get("figures", [])):
-        path = Path(config["out"], name)
-        output.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    return table
+
+
+def _comparison_table(facts: dict[str, Any]) -> "Table":
+    from rich.table import Table
+
+    config, summary = facts["config"], facts["summary"]
+    table = Table(
+        title=f"{config['problem']}, {config['iterations']} iterations, {config['seeds']} seeds: "
+        "means over seeds and the last fifth of the logged iterations"
+    )
+    table.add_column("algorithm")
+    for name in ("loss", "gap", "‖∇f‖²", "consensus", "µs/it", "bytes/it", "gap < 1e-3 at"):
+        table.add_column(name, justify="right")
+    for label, row in summary.items():
+        if "error" in row:
+            table.add_row(label, "diverged")
+            continue
+        first = row["first_below_1e-3"]
+        table.add_row(
+            label,
+            f"{row['loss']:.6g}",
+            *(f"{row[metric]:.2e}" for metric in ("gap", "grad_norm2", "consensus")),
+            f"{row['seconds_per_iteration'] * 1e6:.0f}",
+            f"{row['bytes_per_iteration']:,.0f}",
+            "-" if first is None else str(first),
+        )
+    return table
+
+
+def show_graph(name: str, weights: str, network: "Network") -> None:
+    """What decides how fast averages spread over a graph, and what a node has to send."""
+    import networkx as nx
+    from rich.table import Table
+
+    facts = network.facts()
+    table = Table(title=f"{name}, {weights} weights")
+    table.add_column("measure")
+    table.add_column("value", justify="right")
+    table.add_row("nodes", str(facts["nodes"]))
+    table.add_row("edges", str(facts["edges"]))
+    degrees = (facts["degree_min"], facts["degree_mean"], facts["degree_max"])
+    table.add_row("degree, least / mean / most", "{} / {:.2f} / {}".format(*degrees))
+    table.add_row("diameter", str(nx.diameter(network.graph)))
+    table.add_row("rho_A", f"{facts['rho_A']:.12g}")
+    table.add_row("spectral gap, 1 - rho_A", f"{1 - facts['rho_A']:.12g}")
+    console(sys.stdout).print(table)

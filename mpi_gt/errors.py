@@ -1,5 +1,7 @@
 """The two orderly ways for a run to end badly, each with its exit code."""
 
+from typing import Any
+
 
 class UserError(Exception):
     """The input cannot be used; the message says why and what would work."""
@@ -8,6 +10,10 @@ class UserError(Exception):
 
 
 class Diverged(Exception):
-    """A value is no longer finite; what was measured before is kept."""
+    """A value is no longer finite; what was measured before is kept, `facts` is root's run.json."""
 
     exit_code = 3
+
+    def __init__(self, message: str, facts: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.facts = facts

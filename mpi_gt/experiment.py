@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import machine
-from .algorithms import Algorithm
-from .config import RunConfig
+from .config import Entry, RunConfig
+from .custom import attempt, is_custom, located, try_algorithm, try_problem
 from .errors import Diverged, UserError
 from .files import read_array
 from .graphs import build_network
@@ -33,7 +33,7 @@ class Experiment:
     config: RunConfig
     node: Any  # a Node, or a StackedNode
     problem: Any  # a Problem, or a StackedProblem
-    algorithm: Algorithm
+    entries: list[Entry]
     x1: Array
     facts: dict[str, Any]  # on root: what run.json says of graph and machine
 
@@ -42,12 +42,18 @@ class Experiment:
 class Result:
     """What `run` returns on every rank; `metrics` and `facts` are root's, empty elsewhere."""
 
-    x: Array
-    """This node's output x_{T+1}, (seeds, dim); stacked: of all nodes, (nodes, seeds, dim)."""
+    outputs: dict[str, Array]
+    """This node's x_{T+1} by algorithm, (seeds, dim); stacked: all nodes', (nodes, seeds, dim)."""
     metrics: list[dict[str, Any]]
     """The rows of metrics.csv."""
     facts: dict[str, Any]
     """The content of run.json."""
+
+    @property
+    def x(self) -> Array:
+        """The output of the only algorithm."""
+        (only,) = self.outputs.values()
+        return only
 
 
 def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
@@ -78,7 +84,8 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
     problem = together(comm, lambda: _make_problem(config, place))
     x1 = together(comm, lambda: _first_estimate(config, problem.dim, start))
-    return Experiment(config, node, problem, config.make_algorithm(), x1, facts)
+    entries = together(comm, lambda: _tried_entries(config, problem, x1))
+    return Experiment(config, node, problem, entries, x1, facts)
 
 
 def _build_stacked(config: RunConfig) -> Experiment:
@@ -94,41 +101,61 @@ def _build_stacked(config: RunConfig) -> Experiment:
     problem = StackedProblem(problems)
     x1 = np.stack([_first_estimate(config, problem.dim, start) for start in _starts(config, n)])
     node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
+    entries = _tried_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None), "graph": network.facts()}
-    return Experiment(config, node, problem, config.make_algorithm(), x1, facts)
+    return Experiment(config, node, problem, entries, x1, facts)
 
 
 def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
     """One whole run. Every rank of `comm` calls it; root measures, records and shows."""
     experiment = build(config, comm)
-    config, node, problem = experiment.config, experiment.node, experiment.problem
     recorder = _recorder(experiment, comm)
+    node = experiment.node
+    outputs: dict[str, Array] = {}
+    diverged: list[str] = []
+    for entry in experiment.entries:
+        try:
+            x, seconds = solve(experiment, entry, recorder)
+        except Diverged as error:
+            diverged.append(f"{entry.label}: {error}")
+            recorder.end(entry.label, None, str(error))
+            continue
+        recorder.end(entry.label, seconds, None)
+        outputs[entry.label] = x
+        if config.out is not None:
+            recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
+    recorder.close(Diverged.exit_code if diverged else 0)
+    node.free()
+    if diverged:
+        raise Diverged("; ".join(diverged), recorder.facts)
+    return Result(outputs, recorder.rows, recorder.facts)
+
+
+def solve(
+    experiment: Experiment, entry: Entry, recorder: Recorder | NoRecorder
+) -> tuple[Array, float]:
+    """All iterations of one algorithm: the only loop. Its output and its seconds."""
+    config, node, problem = experiment.config, experiment.node, experiment.problem
+    algorithm = entry.algorithm
+    tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
+    node.restart()
+    recorder.begin(entry.label)
     clock = Clock()
 
     def log(t: int, state: Any) -> None:
         with clock.paused():
-            measured = measure(node, problem, experiment.algorithm, state, config.seed_list)
-            recorder.write(t, clock.seconds, measured)
+            measured = measure(node, problem, state, tracks, config.seed_list)
+            recorder.write(entry.label, t, clock.seconds, measured)
 
-    try:
-        with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
-            state = experiment.algorithm.init(experiment.x1, partial(problem.gradient, 1))
-            log(0, state)
-            for t in range(1, config.iterations + 1):
-                node.iteration = t
-                gradient = partial(problem.gradient, t + 1)
-                state = experiment.algorithm.step(t, state, node.mix, gradient)
-                if t % config.stride == 0 or t == config.iterations:
-                    log(t, state)
-    except Diverged as error:
-        recorder.fail(error, error.exit_code)
-        node.free()
-        raise
-    seconds = clock.seconds
-    parts = None if config.out is None else node.collect(state.x)
-    recorder.finish(seconds, parts, (node.nodes, config.seeds, problem.dim))
-    node.free()
-    return Result(state.x, recorder.rows, recorder.facts)
+    with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
+        state = algorithm.init(experiment.x1, partial(problem.gradient, 1))
+        log(0, state)
+        for t in range(1, config.iterations + 1):
+            node.iteration = t
+            state = algorithm.step(t, state, node.mix, partial(problem.gradient, t + 1))
+            if t % config.stride == 0 or t == config.iterations:
+                log(t, state)
+    return state.x, clock.seconds
 
 
 def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder | NoRecorder:
@@ -150,18 +177,41 @@ def _require_free_output(config: RunConfig) -> None:
 
 
 def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
-    _, kind, options = config.parse_problem()
-    return kind.parts(nodes, **options) or [None] * nodes
+    name, kind, options = config.parse_problem()
+    if not hasattr(kind, "parts"):
+        return [None] * nodes
+    parts = attempt(f"problem {name}: parts", lambda: kind.parts(nodes, **options))
+    if parts is not None and len(parts) != nodes:
+        raise UserError(f"problem {name}: parts gave {len(parts)} parts for {nodes} nodes")
+    return parts or [None] * nodes
 
 
 def _make_problem(config: RunConfig, place: Place) -> Problem:
     name, kind, options = config.parse_problem()
     try:
-        return kind(place, **options)
+        problem: Problem = kind(place, **options)
+    except UserError:
+        raise
     except ValueError as error:
         raise UserError(f"problem {name}: {error}") from None
     except MemoryError as error:
         raise UserError(f"problem {name} does not fit into memory: {error}") from None
+    except Exception as error:
+        raise UserError(f"problem {name} failed: {located(error)}") from None
+    if not isinstance(getattr(problem, "dim", None), int | np.integer):
+        raise UserError(f"problem {name} has no whole number `dim`")
+    return problem
+
+
+def _tried_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:
+    """The algorithms; users' own classes only after a trial."""
+    if is_custom(config.problem):
+        try_problem(config.parse_problem()[0], problem, x1)
+    entries = config.entries()
+    for entry in entries:
+        if entry.custom:
+            try_algorithm(entry.label, entry.algorithm, problem, x1)
+    return entries
 
 
 def _starts(config: RunConfig, nodes: int) -> list[Array | None]:

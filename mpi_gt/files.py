@@ -35,6 +35,15 @@ def read_arrays(path: Path) -> dict[str, Array]:
     return arrays
 
 
+def read_table(path: Path) -> Array:
+    """The numbers of a .csv file, one row a line."""
+    try:
+        table = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path} as a table of numbers: {error}") from None
+    return _checked(f"{path}", table)
+
+
 def _load(path: Path, suffix: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .algorithms import Algorithm
 from .errors import Diverged
 
 Array = NDArray[Any]
@@ -43,9 +42,9 @@ class Measurement:
 
 
 def measure(
-    node: Nodes, problem: Any, algorithm: Algorithm, state: Any, seeds: tuple[int, ...]
+    node: Nodes, problem: Any, state: Any, tracks: bool, seeds: tuple[int, ...]
 ) -> Measurement | None:
-    """The exact metrics, on root (else None); Diverged on every rank where a value is not finite.
+    """The exact metrics, on root (else None); Diverged on all ranks where a value is not finite.
 
     Each rank evaluates its own f_i at xbar. A state with a leading axis of nodes (stacked) is
     measured by the same lines.
@@ -57,7 +56,7 @@ def measure(
     columns = [loss[..., np.newaxis], consensus[..., np.newaxis]]
     if hasattr(problem, "accuracy"):
         columns.append(problem.accuracy(xbar)[..., np.newaxis])
-    vectors = [gradient, state.s, state.g] if algorithm.tracks else [gradient]
+    vectors = [gradient, state.s, state.g] if tracks else [gradient]
     means = node.mean(np.concatenate(columns + vectors, axis=-1), everywhere=False)
 
     finite = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1)

@@ -141,15 +141,19 @@ class Node:
         self.world = comm.Dup()
         self.nodes = comm.size
         self.is_root = comm.rank == 0
-        self.iteration = 0
         self.stop_at = NEVER
-        self.bytes_sent = 0
+        self.restart()
         self._plans: dict[int, Plan] = {}
         self._last: Plan | None = None
         self._require_agreement()
         self.comm: MPI.Distgraphcomm = self.world.Create_dist_graph_adjacent(
             row.neighbours, row.neighbours, reorder=False
         )
+
+    def restart(self) -> None:
+        """Count iterations and bytes from zero: the next algorithm begins."""
+        self.iteration = 0
+        self.bytes_sent = 0
 
     def _require_agreement(self) -> None:
         """Both ends know of every edge, with the same weight: else the first exchange hangs."""

@@ -35,13 +35,22 @@ COLUMNS = (
     "bytes",
 )
 METRICS = COLUMNS[3:9]
-OWN_FILES = ("run.json", "metrics.csv", "final.npz", "loss.png", "gap.png")
+OWN_FILES = (
+    "run.json",
+    "metrics.csv",
+    "final.npz",
+    "loss.png",
+    "gap.png",
+    "summary.json",
+    "comparison.png",
+)
 
 
 def default_directory(config: RunConfig) -> Path:
     """runs/<time>-<problem>-<algorithm>, one that is not there yet."""
-    names = (config.problem.partition(":")[0], config.algorithm.partition(":")[0])
-    base = "-".join([time.strftime("%Y%m%d-%H%M%S"), *names])
+    problem, *_ = config.parse_problem()
+    what = config.entries()[0].label if config.algorithms is None else "compare"
+    base = "-".join([time.strftime("%Y%m%d-%H%M%S"), problem, what])
     candidates = (Path("runs", base + suffix) for suffix in _suffixes())
     return next(path for path in candidates if not path.exists())
 
@@ -70,7 +79,7 @@ class RunDirectory:
         require_free(path, overwrite)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for name in OWN_FILES:
+            for name in (*OWN_FILES, "final.part"):
                 (path / name).unlink(missing_ok=True)
             self._metrics: TextIO = (path / "metrics.csv").open("w", newline="")
         except OSError as error:
@@ -84,13 +93,11 @@ class RunDirectory:
             self._rows.writerow("" if cell is None else cell for cell in cells)
         self._metrics.flush()
 
-    def save_output(self, parts: Iterable[Array], shape: tuple[int, ...]) -> None:
-        """final.npz with x of all nodes, one node in memory at a time."""
-        target = self.path / "final.npz"
-        temporary = target.with_suffix(".part")
-        with zipfile.ZipFile(temporary, "w") as archive:
-            # a fixed date: the same run gives the same file
-            member = zipfile.ZipInfo("x.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    def save_output(self, name: str, parts: Iterable[Array], shape: tuple[int, ...]) -> None:
+        """Add the array `name` of all nodes to final.npz, one node in memory at a time."""
+        # under another name until the run is complete; a fixed date: the same run, the same file
+        with zipfile.ZipFile(self.path / "final.part", "a") as archive:
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             with archive.open(member, "w", force_zip64=True) as stream:
                 for index, part in enumerate(parts):
                     if index == 0:
@@ -101,10 +108,11 @@ class RunDirectory:
                         }
                         np.lib.format.write_array_header_1_0(stream, header)
                     stream.write(np.ascontiguousarray(part).data)
-        temporary.replace(target)
 
     def close(self) -> None:
         self._metrics.close()
+        if (self.path / "final.part").exists():
+            (self.path / "final.part").replace(self.path / "final.npz")
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -125,34 +133,13 @@ def mark_failed(path: Path, error: str, exit_code: int) -> None:
         pass  # there is no run to speak of
 
 
-def table_rows(
-    config: RunConfig, iteration: int, seconds: float, measured: Measurement
-) -> list[dict[str, Any]]:
-    """One row of metrics.csv for each seed."""
-    name = config.algorithm.partition(":")[0]
-    columns = {metric: getattr(measured, metric) for metric in METRICS}
-    return [
-        {
-            "algorithm": name,
-            "seed": seed,
-            "iteration": iteration,
-            **{
-                metric: None if values is None else float(values[index])
-                for metric, values in columns.items()
-            },
-            "seconds": round(seconds, 6),
-            "bytes": int(measured.bytes),
-        }
-        for index, seed in enumerate(config.seed_list)
-    ]
-
-
 class Recorder:
     """Root's: keeps every row, writes the run directory if there is one, shows progress."""
 
     def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
         self.rows: list[dict[str, Any]] = []
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
+        self.facts["results"] = {}
         self.directory: RunDirectory | None = None
         if config.out is not None:
             self.directory = RunDirectory(Path(config.out), config.overwrite)
@@ -162,9 +149,29 @@ class Recorder:
         for warning in self.facts["warnings"]:
             self._progress.note(f"warning: {warning}")
 
-    def write(self, iteration: int, seconds: float, measured: Measurement | None) -> None:
+    def begin(self, label: str) -> None:
+        self._progress.begin(label)
+
+    def write(
+        self, label: str, iteration: int, seconds: float, measured: Measurement | None
+    ) -> None:
+        """One row for each seed."""
         assert measured is not None
-        rows = table_rows(self._config, iteration, seconds, measured)
+        columns = {metric: getattr(measured, metric) for metric in METRICS}
+        rows = [
+            {
+                "algorithm": label,
+                "seed": seed,
+                "iteration": iteration,
+                **{
+                    metric: None if values is None else float(values[index])
+                    for metric, values in columns.items()
+                },
+                "seconds": round(seconds, 6),
+                "bytes": int(measured.bytes),
+            }
+            for index, seed in enumerate(self._config.seed_list)
+        ]
         self.rows += rows
         if self.directory:
             self.directory.append(rows)
@@ -176,52 +183,65 @@ class Recorder:
     def _warn_of_lost_message(self, row: Mapping[str, Any]) -> None:
         """Said at once, but once: an error that is there stays there."""
         if "tracking_error" not in self.facts:
-            self.facts["tracking_error"] = {
-                key: row[key] for key in ("seed", "iteration", "tracking")
-            }
+            where = ("algorithm", "seed", "iteration", "tracking")
+            self.facts["tracking_error"] = {key: row[key] for key in where}
             warning = (
-                f"tracking error {row['tracking']:.3e} at iteration {row['iteration']}, seed "
-                f"{row['seed']}: a message was lost or corrupted, or the values are too large"
+                f"{row['algorithm']}: tracking error {row['tracking']:.3e} at iteration "
+                f"{row['iteration']}, seed {row['seed']}: a message was lost or corrupted, "
+                "or the values are too large for rounding to stay small"
             )
             self.facts["warnings"].append(warning)
             self._progress.note(f"warning: {warning}")
             self._save()
 
-    def finish(self, seconds: float, parts: Iterable[Array] | None, shape: tuple[int, ...]) -> None:
-        last = self.rows[-self._config.seeds :]
-        self.facts["final"] = {metric: _mean([row[metric] for row in last]) for metric in METRICS}
-        self.facts["seconds_per_iteration"] = seconds / self._config.iterations
-        self.facts["bytes_sent"] = last[0]["bytes"] * self._config.seeds
-        self._progress.close()
-        if self.directory and parts is not None:
-            self.directory.save_output(parts, shape)
-            self._draw()
-        self.facts.update(status="finished", finished=_now(), exit_code=0)
-        self._close()
+    def end(self, label: str, seconds: float | None, error: str | None) -> None:
+        """One algorithm is done: its final metrics, or why there are none."""
+        rows = [row for row in self.rows if row["algorithm"] == label]
+        if error is not None or seconds is None:
+            self.facts["results"][label] = {"error": error}
+        else:
+            last = rows[-self._config.seeds :]
+            self.facts["results"][label] = {
+                "final": {metric: _mean([row[metric] for row in last]) for metric in METRICS},
+                "seconds_per_iteration": seconds / self._config.iterations,
+                "bytes_sent": last[0]["bytes"] * self._config.seeds,
+            }
+        self._progress.end()
+        self._save()
 
-    def fail(self, error: Exception, exit_code: int) -> None:
-        self._progress.close()
-        self._draw()
-        self.facts.update(status="failed", finished=_now(), error=str(error), exit_code=exit_code)
-        self._close()
+    def save(self, label: str, parts: Iterable[Array] | None, shape: tuple[int, ...]) -> None:
+        """The output of all nodes: `x` in final.npz; in a comparison, under the label."""
+        assert self.directory is not None
+        assert parts is not None
+        name = "x" if self._config.algorithms is None else label
+        self.directory.save_output(name, parts, shape)
 
-    def _draw(self) -> None:
-        if self.directory and self.rows:
-            if plots.available():
-                self.facts["figures"] = [path.name for path in plots.draw_run(self.directory.path)]
-            else:
-                self._progress.note(
-                    "no figures: matplotlib is missing (pip install 'mpi-gt[plot]')"
-                )
+    def close(self, exit_code: int) -> None:
+        """The run is over: figures, and in run.json how it ended."""
+        if self._config.algorithms is None:
+            (result,) = self.facts["results"].values()
+            self.facts.update(result)
+        else:
+            self.facts["summary"] = summarise(self.rows, self.facts["results"])
+        if self.directory:
+            if "summary" in self.facts:
+                write_json(self.directory.path / "summary.json", self.facts["summary"])
+            self.directory.close()
+            self._draw(self.directory.path)
+        status = "failed" if exit_code else "finished"
+        self.facts.update(status=status, exit_code=exit_code, finished=_now())
+        self._save()
+
+    def _draw(self, directory: Path) -> None:
+        if not plots.available():
+            self._progress.note("no figures: matplotlib is missing (pip install 'mpi-gt[plot]')")
+            return
+        draw = plots.draw_run if self._config.algorithms is None else plots.draw_comparison
+        self.facts["figures"] = [path.name for path in draw(directory)]
 
     def _save(self) -> None:
         if self.directory:
             write_json(self.directory.path / "run.json", self.facts)
-
-    def _close(self) -> None:
-        self._save()
-        if self.directory:
-            self.directory.close()
 
 
 class NoRecorder:
@@ -230,14 +250,42 @@ class NoRecorder:
     rows: list[dict[str, Any]] = []  # noqa: RUF012 (never filled)
     facts: dict[str, Any] = {}  # noqa: RUF012
 
-    def write(self, iteration: int, seconds: float, measured: Measurement | None) -> None:
+    def _nothing(self, *arguments: Any) -> None:
         pass
 
-    def finish(self, seconds: float, parts: Iterable[Array] | None, shape: tuple[int, ...]) -> None:
-        pass
+    begin = write = end = save = close = _nothing
 
-    def fail(self, error: Exception, exit_code: int) -> None:
-        pass
+
+def summarise(
+    rows: Iterable[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Each algorithm's row of a comparison.
+
+    Metrics are means over seeds and over the last fifth of the logged iterations;
+    `first_below_1e-3` is the first logged iteration at which the mean gap is.
+    """
+    gathered: dict[str, dict[int, list[Mapping[str, Any]]]] = {label: {} for label in results}
+    for row in rows:
+        gathered[row["algorithm"]].setdefault(row["iteration"], []).append(row)
+    summary: dict[str, Any] = {}
+    for label, result in results.items():
+        by_iteration = gathered[label]
+        if result.get("error"):
+            summary[label] = {"error": result["error"]}
+            continue
+        logged = sorted(by_iteration)
+        tail = logged[-math.ceil(len(logged) / 5) :]
+        gaps = {t: _mean([row["gap"] for row in by_iteration[t]]) for t in logged}
+        summary[label] = {
+            **{
+                metric: _mean([row[metric] for t in tail for row in by_iteration[t]])
+                for metric in METRICS
+            },
+            "seconds_per_iteration": result["seconds_per_iteration"],
+            "bytes_per_iteration": by_iteration[logged[-1]][0]["bytes"] / logged[-1],
+            "first_below_1e-3": next((t for t, gap in gaps.items() if (gap or 0) < 1e-3), None),
+        }
+    return summary
 
 
 def _mean(values: list[float | None]) -> float | None:

@@ -33,6 +33,17 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), options
 
 
+def split_list(text: str) -> list[str]:
+    """`a:k=v,l=w,b:k=v` as its items: one begins where a piece has no `=` before its colon."""
+    items: list[str] = []
+    for piece in (piece.strip() for piece in text.split(",")):
+        if piece and ("=" not in piece.partition(":")[0] or not items):
+            items.append(piece)
+        elif piece:
+            items[-1] += ("," if ":" in items[-1] else ":") + piece
+    return items
+
+
 def parse(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any, dict[str, Any]]:
     """The name, the registered thing, and its options converted to their declared types."""
     name, options = split(text)

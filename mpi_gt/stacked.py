@@ -39,6 +39,9 @@ class StackedNode:
         self._matrix = matrix
         self._degrees = degrees
         self.nodes = len(matrix)
+        self.restart()
+
+    def restart(self) -> None:
         self.iteration = 0
         self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # of each node
 

@@ -54,7 +54,7 @@ def steps(algorithm, node, problem, x, count):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_decreases_the_loss_and_writes_to_nothing_it_was_given(name):
     node, problem, x = stacked(8)
-    *_, last = steps(ALGORITHMS[name](), node, problem, x, 300)
+    *_, last = steps(ALGORITHMS[name](), node, problem, x, 500)
     before = problem.evaluate(x[0])[0].mean()
     after = problem.evaluate(last.x.mean(axis=0))[0].mean()
     assert after < 0.5 * before
@@ -149,3 +149,141 @@ def test_schedule():
 def test_domains_of_gt_adaptive(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         ALGORITHMS["gt-adaptive"](**options)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_state_round_trips_through_a_file(name, tmp_path):
+    """A State is arrays only: that is all a checkpoint needs to know."""
+    algorithm = ALGORITHMS[name]()
+    node, problem, x = stacked(4)
+    *_, state = steps(algorithm, node, problem, x, 5)
+    np.savez(tmp_path / "state.npz", **state._asdict())
+    with np.load(tmp_path / "state.npz", allow_pickle=False) as file:
+        restored = algorithm.State(**file)
+    gradient = partial(problem.gradient, 7)
+    for ours, theirs in zip(
+        algorithm.step(6, state, node.mix, gradient),
+        algorithm.step(6, restored, node.mix, gradient),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_sends_what_it_needs_and_no_more(name):
+    algorithm = ALGORITHMS[name]()
+    node, problem, x = stacked(4, "ring")
+    list(steps(algorithm, node, problem, x, 3))
+    vectors = 2 if algorithm.tracks else 1
+    assert node.bytes_sent.tolist() == [3 * 2 * vectors * x[0].nbytes] * 4
+
+
+def centralised(name, x, gradient, count):
+    """Each method on one node, where A = [1]: written anew, entry by entry."""
+    a, b1, b2 = 0.01, 0.9, 0.999
+    m = v = vh = 0.0
+    g = gradient(1, x)
+    if name == "gt-adaptive":
+        v = g**2
+    for t in range(1, count + 1):
+        at = 100 * a / (100 + t**0.5)
+        if name in ("gt", "dsgd"):
+            x = x - a * g
+        elif name in ("dsgd-momentum", "decentlam"):
+            m = b1 * m + g
+            x = x - a * m
+        else:
+            m = b1 * m + (1 - b1) * g
+            v = b2 * v + (1 - b2) * g**2
+            if name == "gt-adaptive":
+                v = np.clip(v, 1e-8, 100)
+                x = x - a * m / v**0.5
+            elif name == "gtadam":
+                x = x - a * m / (v + 1e-8) ** 0.5
+            elif name == "d-amsgrad":
+                vh = np.maximum(vh, v)
+                x = x - at * m / (vh**0.5 + 1e-8)
+            elif name == "d-adabound":
+                lowest, highest = 0.1 * (1 - 1 / (0.001 * t + 1)), 0.1 * (1 + 1 / (0.001 * t))
+                x = x - at / a * np.clip(a / (v**0.5 + 1e-8), lowest, highest) * m
+        g = gradient(t + 1, x)
+    return x
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_on_one_node_it_is_its_centralised_form(name):
+    node, problem, x = stacked(1)
+    *_, last = steps(ALGORITHMS[name](), node, problem, x, 200)
+    expected = centralised(name, x, problem.gradient, 200)
+    np.testing.assert_allclose(last.x, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gt", "dsgd"])
+def test_atc_by_hand(name):
+    node, problem, x = stacked(5, "ring", noise=0.0)
+    algorithm = ALGORITHMS[name](order="atc", lr=0.1)
+    first, second = steps(algorithm, node, problem, x + np.arange(10.0), 1)
+    direction = first.s if name == "gt" else first.g
+    expected = node._times(first.x - 0.1 * direction)
+    np.testing.assert_allclose(second.x, expected, atol=1e-15)
+
+
+def test_dampening_by_hand():
+    node, problem, x = stacked(3, "ring")
+    first, second = steps(ALGORITHMS["dsgd-momentum"](dampening=0.25), node, problem, x, 1)
+    np.testing.assert_allclose(second.m, 0.75 * first.g)
+
+
+# noise-free, and every node with a minimiser of its own: who still ends at a stationary point?
+EXACT = {
+    "gt-adaptive": {"lr": 0.005, "vmin": 0.01, "beta1": 0.5},
+    "gt": {"lr": 0.2},
+    "gtadam": {"lr": 0.005, "eps": 0.01, "beta1": 0.5},
+}
+BIASED = {"dsgd": {"lr": 0.2}, "dsgd-momentum": {"lr": 0.02}, "decentlam": {"lr": 0.2}}
+
+
+@pytest.mark.parametrize("name", [*EXACT, *BIASED])
+def test_only_tracking_reaches_a_stationary_point_of_a_heterogeneous_problem(name):
+    node, problem, x = stacked(6, "ring", seeds=(0,), spread=0.5, noise=0.0, threshold=10.0, dim=4)
+    algorithm = ALGORITHMS[name](**{**EXACT, **BIASED}[name])
+    *_, last = steps(algorithm, node, problem, x, 6000)
+    xbar = last.x.mean(axis=0)
+    gradient = problem.evaluate(xbar)[1].mean(axis=0)
+    gap = (gradient**2).sum() + ((last.x - xbar) ** 2).sum(axis=-1).mean()
+    if name in EXACT:
+        assert ALGORITHMS[name].tracks
+        assert gap < 1e-20
+    else:
+        assert gap > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("gt", {"order": "other"}),
+        ("dsgd", {"order": ""}),
+        ("dsgd", {"lr": -1.0}),
+        ("dsgd-momentum", {"beta1": 1.0}),
+        ("dsgd-momentum", {"dampening": 1.0}),
+        ("decentlam", {"beta1": -0.5}),
+        ("d-amsgrad", {"eps": 0.0}),
+        ("d-amsgrad", {"beta2": 1.0}),
+        ("d-adabound", {"final_lr": 0.0}),
+        ("d-adabound", {"final_lr": float("nan")}),
+        ("gtadam", {"eps": -1.0}),
+        ("gtadam", {"schedule": "none"}),
+    ],
+    ids=str,
+)
+def test_domains(name, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        ALGORITHMS[name](**options)
+
+
+def test_diminishing_steps_are_the_default_where_the_paper_says_so():
+    schedules = {name: ALGORITHMS[name]().schedule for name in ALGORITHMS}
+    assert {name for name, value in schedules.items() if value == "sqrt"} == {
+        "d-amsgrad",
+        "d-adabound",
+    }

@@ -15,7 +15,7 @@ PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
     0: ("errors", "files", "spec"),
-    1: ("graphs", "algorithms", "problems", "plots"),
+    1: ("graphs", "algorithms", "problems", "plots", "custom"),
     2: ("config", "exchange", "node", "stacked"),
     3: ("display", "machine", "metrics", "profiling", "record"),
     4: ("experiment",),

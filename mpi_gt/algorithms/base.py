@@ -44,7 +44,7 @@ class Algorithm(ABC):
     """Whether State has `s` and `g` with mean_i s_i = mean_i g_i."""
 
     def __post_init__(self) -> None:
-        require(math.isfinite(self.lr) and self.lr > 0, f"lr must be > 0, not {self.lr}")
+        require_positive("lr", self.lr)
         require(
             self.schedule in ("constant", "sqrt"),
             f"schedule must be constant or sqrt, not {self.schedule}",
@@ -67,9 +67,17 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def require_decay_rates(beta1: float, beta2: float) -> None:
+def require_positive(name: str, value: float) -> None:
+    require(math.isfinite(value) and value > 0, f"{name} must be > 0, not {value}")
+
+
+def require_decay_rates(beta1: float, beta2: float = 0.5) -> None:
     require(0 <= beta1 < 1, f"beta1 must be in [0, 1), not {beta1}")
     require(0 < beta2 < 1, f"beta2 must be in (0, 1), not {beta2}")
+
+
+def require_order(order: str) -> None:
+    require(order in ("cta", "atc"), f"order must be cta or atc, not {order}")
 
 
 def clip(v: Array, lowest: float, highest: float) -> Array:

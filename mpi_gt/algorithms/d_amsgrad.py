@@ -1,0 +1,51 @@
+"""Distributed AMSGrad."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from .base import Algorithm, Array, Gradient, Mix, require_decay_rates, require_positive
+
+
+@dataclass(frozen=True)
+class DAMSGrad(Algorithm):
+    """Distributed adaptive gradient descent (Shen et al., 2020; a reconstruction).
+
+        m+  = b1 m + (1 - b1) g
+        v+  = b2 v + (1 - b2) g²
+        vh+ = max(vh, v+)
+        x+  = Ax - a_t m+ / (sqrt(vh+) + eps)
+
+    from m = v = vh = 0, by default with a_t = 100 a / (100 + sqrt t).
+    """
+
+    schedule: Literal["constant", "sqrt"] = "sqrt"
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+
+    class State(NamedTuple):
+        x: Array  # estimate
+        m: Array  # momentum
+        v: Array  # mean square of the gradient
+        vh: Array  # the largest v so far
+        g: Array  # last local gradient
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_decay_rates(self.beta1, self.beta2)
+        require_positive("eps", self.eps)
+
+    def init(self, x: Array, grad: Gradient) -> State:
+        zero = np.zeros_like(x)
+        return self.State(x, zero, zero, zero, grad(x))
+
+    def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
+        x, m, v, vh, g = state
+        (ax,) = mix(x)
+        m = self.beta1 * m + (1 - self.beta1) * g
+        v = self.beta2 * v + (1 - self.beta2) * (g * g)
+        vh = np.maximum(vh, v)
+        x = ax.wait() - self.rate(t) * m / (np.sqrt(vh) + self.eps)
+        return self.State(x, m, v, vh, grad(x))

@@ -1,0 +1,38 @@
+"""Distributed stochastic gradient descent."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from .base import Algorithm, Array, Gradient, Mix, require_order
+
+
+@dataclass(frozen=True)
+class DSGD(Algorithm):
+    """Distributed stochastic gradient descent (Assran et al., 2019).
+
+    x+ = Ax - a g          (`order=atc`: x+ = A(x - a g))
+    """
+
+    order: Literal["cta", "atc"] = "cta"
+
+    class State(NamedTuple):
+        x: Array  # estimate
+        g: Array  # last local gradient
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_order(self.order)
+
+    def init(self, x: Array, grad: Gradient) -> State:
+        return self.State(x, grad(x))
+
+    def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
+        x, g = state
+        descent = self.rate(t) * g
+        if self.order == "cta":
+            (ax,) = mix(x)
+            x = ax.wait() - descent
+        else:
+            (ax,) = mix(x - descent)
+            x = ax.wait()
+        return self.State(x, grad(x))

@@ -1,0 +1,42 @@
+"""Momentum DSGD."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .base import Algorithm, Array, Gradient, Mix, require, require_decay_rates
+
+
+@dataclass(frozen=True)
+class MomentumDSGD(Algorithm):
+    """Distributed stochastic gradient descent with local heavy-ball momentum.
+
+        m+ = b1 m + (1 - dampening) g
+        x+ = A(x - a m+)
+
+    from m = 0.
+    """
+
+    beta1: float = 0.9
+    dampening: float = 0.0
+
+    class State(NamedTuple):
+        x: Array  # estimate
+        m: Array  # momentum
+        g: Array  # last local gradient
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_decay_rates(self.beta1)
+        require(0 <= self.dampening < 1, f"dampening must be in [0, 1), not {self.dampening}")
+
+    def init(self, x: Array, grad: Gradient) -> State:
+        return self.State(x, np.zeros_like(x), grad(x))
+
+    def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
+        x, m, g = state
+        m = self.beta1 * m + (1 - self.dampening) * g
+        (ax,) = mix(x - self.rate(t) * m)
+        x = ax.wait()
+        return self.State(x, m, grad(x))

@@ -1,0 +1,129 @@
+"""A checked graph with its mixing matrix, from what the user named."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..spec import convert_options, nearest, split
+from .families import FAMILIES, from_networkx
+from .files import read_graph
+from .weights import WEIGHTS, check_weights, read_matrix, rho
+
+if TYPE_CHECKING:
+    from networkx import Graph
+
+Array = NDArray[Any]
+
+__all__ = [
+    "FAMILIES",
+    "WEIGHTS",
+    "Network",
+    "Row",
+    "build_network",
+    "parse_graph",
+    "parse_weights",
+    "rho",
+]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One node's row of the mixing matrix: all that a rank needs to know of the graph."""
+
+    node: int
+    neighbours: tuple[int, ...]  # ascending
+    weights: Array  # A_ij for each neighbour j
+    own: float  # A_ii
+
+
+@dataclass(frozen=True)
+class Network:
+    """A checked graph with its mixing matrix A."""
+
+    graph: "Graph"
+    matrix: Array
+
+    def row(self, node: int) -> Row:
+        neighbours = tuple(sorted(self.graph.neighbors(node)))
+        weights = self.matrix[node, list(neighbours)]
+        return Row(node, neighbours, weights, float(self.matrix[node, node]))
+
+    def facts(self) -> dict[str, Any]:
+        degrees = [degree for _, degree in self.graph.degree()]
+        return {
+            "nodes": len(self.graph),
+            "edges": self.graph.number_of_edges(),
+            "degree_min": min(degrees),
+            "degree_mean": sum(degrees) / len(degrees),
+            "degree_max": max(degrees),
+            "rho_A": rho(self.matrix),
+        }
+
+
+def parse_graph(text: str) -> Callable[[int], "Graph"]:
+    """What builds the graph that `text` names for n nodes: a family, `nx.NAME`, or a file."""
+    if Path(text).is_file():
+        return lambda n: read_graph(Path(text), n)
+    name, options = split(text)
+    if name.startswith("nx."):
+        return lambda n: from_networkx(name.removeprefix("nx."), options, n)
+    if name not in FAMILIES:
+        raise UserError(f"'{text}' is neither a file nor a graph{nearest(name, FAMILIES)}")
+    family = FAMILIES[name]
+    converted = convert_options(f"graph {name}", family, options)
+
+    def build(n: int) -> "Graph":
+        try:
+            return family(n, **converted)
+        except ValueError as error:
+            raise UserError(f"graph {name}: {error}") from None
+
+    return build
+
+
+def parse_weights(text: str) -> Callable[["Graph"], Array] | Path:
+    """A rule, or the file of a matrix."""
+    if text in WEIGHTS:
+        return WEIGHTS[text]
+    if Path(text).suffix.lower() in (".npy", ".csv"):
+        return Path(text)
+    raise UserError(
+        f"'{text}' is neither a .npy or .csv file nor a rule for weights{nearest(text, WEIGHTS)}"
+    )
+
+
+def build_network(graph: str | None, weights: str | None, n: int) -> Network:
+    """The graph for n nodes with its mixing matrix, both checked.
+
+    A matrix from a file without a graph brings its own: an edge where it has an entry.
+    """
+    import networkx as nx
+
+    rule = parse_weights(weights or "metropolis")
+    given = read_matrix(rule, n) if isinstance(rule, Path) else None
+    if graph is None and given is not None:
+        built = nx.from_numpy_array((given != 0) & ~np.eye(n, dtype=bool))
+    else:
+        built = parse_graph(graph or "er")(n)
+    _require_connected(built)
+    matrix = rule(built) if not isinstance(rule, Path) else given
+    assert matrix is not None
+    check_weights(matrix, built, weights or "metropolis")
+    return Network(built, (matrix + matrix.T) / 2)
+
+
+def _require_connected(graph: "Graph") -> None:
+    import networkx as nx
+
+    components = list(nx.connected_components(graph))
+    if len(components) > 1:
+        first, second = (min(component) for component in components[:2])
+        raise UserError(
+            f"the graph is not connected: no path joins nodes {first} and {second} "
+            f"({len(components)} components)"
+        )

@@ -1,0 +1,248 @@
+"""Graphs by name, each a function of the number of nodes, with nodes 0 to n-1.
+
+networkx is slow to import and only root builds graphs: it is imported where it is used.
+"""
+
+import ast
+import inspect
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UserError
+from ..spec import nearest
+
+if TYPE_CHECKING:
+    from networkx import Graph
+
+REDRAWS = 1000
+
+
+def ring(n: int) -> "Graph":
+    import networkx as nx
+
+    # networkx closes a ring of one node by a loop
+    return nx.cycle_graph(n) if n > 2 else nx.path_graph(n)
+
+
+def path(n: int) -> "Graph":
+    import networkx as nx
+
+    return nx.path_graph(n)
+
+
+def star(n: int) -> "Graph":
+    import networkx as nx
+
+    return nx.star_graph(n - 1)  # networkx counts the leaves
+
+
+def complete(n: int) -> "Graph":
+    import networkx as nx
+
+    return nx.complete_graph(n)
+
+
+def grid(n: int, *, rows: int | None = None) -> "Graph":
+    """rows x columns, as square as n allows unless `rows` is given."""
+    return _lattice(n, rows, periodic=False)
+
+
+def torus(n: int, *, rows: int | None = None) -> "Graph":
+    """A grid whose opposite sides are joined."""
+    return _lattice(n, rows, periodic=True)
+
+
+def _lattice(n: int, rows: int | None, periodic: bool) -> "Graph":
+    import networkx as nx
+
+    if rows is None:
+        rows = max(divisor for divisor in range(1, math.isqrt(n) + 1) if n % divisor == 0)
+    if rows < 1 or n % rows:
+        raise ValueError(f"rows must divide the number of nodes, and {rows} does not divide {n}")
+    lattice = nx.grid_2d_graph(rows, n // rows, periodic=periodic)
+    return nx.convert_node_labels_to_integers(lattice, ordering="sorted")
+
+
+def hypercube(n: int) -> "Graph":
+    import networkx as nx
+
+    if n & (n - 1):
+        raise ValueError(f"the number of nodes must be a power of two, not {n}")
+    graph = nx.empty_graph(n)
+    graph.add_edges_from((i, i ^ (1 << k)) for i in range(n) for k in range(n.bit_length() - 1))
+    return graph
+
+
+def exponential(n: int) -> "Graph":
+    """Neighbours at distances 1, 2, 4, 8, ... around a ring."""
+    import networkx as nx
+
+    graph = nx.empty_graph(n)
+    distances = [1 << k for k in range((n - 1).bit_length())]
+    graph.add_edges_from((i, (i + distance) % n) for i in range(n) for distance in distances)
+    return graph
+
+
+def er(n: int, *, p: float = 0.7, seed: int = 0) -> "Graph":
+    """Erdős–Rényi: each edge with probability p."""
+    import networkx as nx
+
+    if not 0 < p <= 1:
+        raise ValueError(f"p must be in (0, 1], not {p}")
+    return _connected(lambda seed: nx.gnp_random_graph(n, p, seed=seed), seed, f"p={p}")
+
+
+def watts_strogatz(n: int, *, k: int | None = None, p: float = 0.3, seed: int = 0) -> "Graph":
+    """A ring with k (4) nearest neighbours, each edge rewired with probability p."""
+    import networkx as nx
+
+    k = min(4, n - 1) if k is None else k
+    if not (0 <= p <= 1 and (1 < k < n or n <= 3)):
+        raise ValueError(f"k must be in [2, n) and p in [0, 1], not {k} and {p}")
+    if n <= 3:
+        return complete(n)
+    return _connected(lambda seed: nx.watts_strogatz_graph(n, k, p, seed=seed), seed, f"k={k}")
+
+
+def barabasi_albert(n: int, *, m: int | None = None, seed: int = 0) -> "Graph":
+    """Preferential attachment: each new node brings m (2) edges."""
+    import networkx as nx
+
+    m = min(2, n - 1) if m is None else m
+    if n == 1:
+        return nx.empty_graph(1)
+    return _connected(lambda seed: nx.barabasi_albert_graph(n, m, seed=seed), seed, f"m={m}")
+
+
+def random_regular(n: int, *, d: int | None = None, seed: int = 0) -> "Graph":
+    """Every node with d neighbours (3, or 4 where n is odd)."""
+    import networkx as nx
+
+    d = min(3 + n % 2, n - 1) if d is None else d
+    if n <= 2:
+        return complete(n)
+    return _connected(lambda seed: nx.random_regular_graph(d, n, seed=seed), seed, f"d={d}")
+
+
+def barbell(n: int) -> "Graph":
+    """Two complete graphs joined by an edge (a node between them where n is odd)."""
+    import networkx as nx
+
+    return nx.barbell_graph(n // 2, n % 2) if n > 3 else nx.path_graph(n)
+
+
+def tree(n: int, *, children: int = 2) -> "Graph":
+    """Balanced, filled level by level."""
+    import networkx as nx
+
+    if children < 1:
+        raise ValueError(f"children must be at least 1, not {children}")
+    graph = nx.empty_graph(n)
+    graph.add_edges_from((i, (i - 1) // children) for i in range(1, n))
+    return graph
+
+
+def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
+    """`nx.NAME:key=value`: any generator of networkx that gives n nodes.
+
+    An `n` and a `seed` that it takes and that are not given are ours: n and 0.
+    """
+    import networkx as nx
+
+    generator = getattr(nx, name, None)
+    if not callable(generator) or name.startswith("_") or isinstance(generator, type):
+        generators = [known for known in dir(nx) if known.endswith("_graph")]
+        raise UserError(f"networkx has no generator '{name}'{_hint(name, generators)}")
+    given = {key: _literal(value) for key, value in options.items()}
+    takes = inspect.signature(generator).parameters
+    for key in given:
+        if key not in takes:
+            raise UserError(f"nx.{name} has no option '{key}'{nearest(key, takes)}")
+    if "n" in takes:
+        given.setdefault("n", n)
+    seed = given.pop("seed", 0)
+
+    def draw(seed: Any) -> "Graph":
+        made = generator(**given, **({"seed": seed} if "seed" in takes else {}))
+        if not isinstance(made, nx.Graph):
+            raise ValueError(f"gives {type(made).__name__}, not a graph")
+        if made.is_directed():
+            raise ValueError("gives a directed graph; the mixing matrix must be symmetric")
+        if len(made) != n:
+            raise ValueError(f"gives {len(made)} nodes, but there are {n} ranks")
+        return as_integers(made)
+
+    try:
+        return _connected(draw, seed, f"nx.{name}") if "seed" in takes else draw(None)
+    except (ValueError, TypeError, nx.NetworkXException) as error:
+        raise UserError(f"nx.{name}: {error}") from None
+
+
+def as_integers(graph: "Graph") -> "Graph":
+    """Simple, undirected, nodes numbered 0 to n-1: as they are where they are, else in order."""
+    import networkx as nx
+
+    simple = nx.Graph()
+    numbers = {node: _as_integer(node) for node in graph}
+    if sorted(numbers.values()) != list(range(len(graph))):
+        numbers = {node: number for number, node in enumerate(graph)}
+    simple.add_nodes_from(range(len(graph)))
+    simple.add_edges_from((numbers[i], numbers[j]) for i, j in graph.edges() if i != j)
+    return simple
+
+
+def _as_integer(node: Any) -> int:
+    try:
+        return int(node)
+    except (TypeError, ValueError):
+        return -1
+
+
+def _connected(draw: Callable[[int], "Graph"], seed: int, what: str) -> "Graph":
+    """Drawn again with the next sub-seed until it is connected."""
+    import networkx as nx
+
+    if seed < 0:
+        raise ValueError(f"seed must be >= 0, not {seed}")
+    for attempt in range(REDRAWS):
+        sub_seed = np.random.SeedSequence([seed, attempt]).generate_state(1)[0] if attempt else seed
+        try:
+            graph = draw(int(sub_seed))
+        except nx.NetworkXException as error:
+            raise ValueError(str(error)) from None
+        if nx.is_connected(graph):
+            return graph
+    raise ValueError(f"none of {REDRAWS} graphs with {what} is connected")
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _hint(name: str, known: list[str]) -> str:
+    """Like `nearest`, without the list of some two hundred names."""
+    return nearest(name, known).partition(" (known")[0]
+
+
+FAMILIES: dict[str, Callable[..., "Graph"]] = {
+    "ring": ring,
+    "path": path,
+    "star": star,
+    "complete": complete,
+    "grid": grid,
+    "torus": torus,
+    "hypercube": hypercube,
+    "exponential": exponential,
+    "er": er,
+    "watts-strogatz": watts_strogatz,
+    "barabasi-albert": barabasi_albert,
+    "random-regular": random_regular,
+    "barbell": barbell,
+    "tree": tree,
+}

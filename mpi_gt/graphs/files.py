@@ -1,0 +1,63 @@
+"""Graphs from files: edge lists and GraphML."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
+
+from ..errors import UserError
+from .families import as_integers
+
+if TYPE_CHECKING:
+    from networkx import Graph
+
+
+def read_graph(path: Path, n: int) -> "Graph":
+    """A GraphML file by its suffix, else an edge list; of n nodes."""
+    graph = read_graphml(path) if path.suffix.lower() == ".graphml" else read_edge_list(path)
+    if len(graph) != n:
+        raise UserError(f"{path} is a graph of {len(graph)} nodes, but there are {n} ranks")
+    return graph
+
+
+def read_edge_list(path: Path) -> "Graph":
+    """Lines `i j`, nodes numbered from 0; `#` begins a comment."""
+    import networkx as nx
+
+    edges = []
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path} as an edge list: {error}") from None
+    for number, line in enumerate(lines, start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            i, j = (int(word) for word in words)
+        except ValueError:
+            raise UserError(
+                f"{path}, line {number}: expected two node numbers, found '{line.strip()}'"
+            ) from None
+        if min(i, j) < 0 or i == j:
+            raise UserError(f"{path}, line {number}: ({i}, {j}) cannot be an edge")
+        edges.append((i, j))
+    if not edges:
+        raise UserError(f"{path} lists no edges")
+    count = max(map(max, edges)) + 1
+    if count > 10 * len(edges) + 10:  # before a mistyped number fills the memory
+        raise UserError(f"{path} has a node {count - 1}, but only {len(edges)} edges")
+    graph = nx.empty_graph(count)
+    graph.add_edges_from(edges)
+    return graph
+
+
+def read_graphml(path: Path) -> "Graph":
+    import networkx as nx
+
+    try:
+        graph = nx.read_graphml(path)
+    except (OSError, ParseError, ValueError, KeyError, nx.NetworkXException) as error:
+        raise UserError(f"cannot read {path} as GraphML: {error}") from None
+    if graph.is_directed():
+        raise UserError(f"{path} is a directed graph; the mixing matrix must be symmetric")
+    return as_integers(graph)

@@ -1,0 +1,120 @@
+"""Rules for the mixing matrix A of a graph, matrices from files, and what A must satisfy."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..files import read_array, read_table
+
+if TYPE_CHECKING:
+    from networkx import Graph
+
+Array = NDArray[Any]
+
+
+def metropolis(graph: "Graph") -> Array:
+    """A_ij = 1 / (1 + max(deg_i, deg_j)) on edges, the rest of each row on the diagonal."""
+    degree = dict(graph.degree)
+    return _from_edges(graph, lambda i, j: 1 / (1 + max(degree[i], degree[j])))
+
+
+def lazy_metropolis(graph: "Graph") -> Array:
+    """(I + A) / 2 with A Metropolis's: positive semidefinite."""
+    return (np.eye(len(graph)) + metropolis(graph)) / 2
+
+
+def max_degree(graph: "Graph") -> Array:
+    """A_ij = 1 / (1 + the largest degree) on edges."""
+    largest = max(degree for _, degree in graph.degree)
+    return _from_edges(graph, lambda i, j: 1 / (1 + largest))
+
+
+def laplacian(graph: "Graph") -> Array:
+    """I - a L with the best constant a = 2 / (largest + smallest non-zero eigenvalue of L)."""
+    if len(graph) == 1:
+        return np.ones((1, 1))
+    degrees = np.diag([float(graph.degree[i]) for i in range(len(graph))])
+    spectrum = np.linalg.eigvalsh(degrees - _from_edges(graph, lambda i, j: 1.0, diagonal=False))
+    best = 2 / float(spectrum[-1] + spectrum[1])
+    return _from_edges(graph, lambda i, j: best)
+
+
+def fdla(graph: "Graph") -> Array:
+    """Fastest linear averaging (Xiao and Boyd, 2004): the smallest ||A - 11'/n||, by an SDP."""
+    try:
+        import cvxpy
+    except ImportError:
+        raise UserError(
+            "the weights fdla need cvxpy: pip install 'mpi-gt[fdla]', or take another rule"
+        ) from None
+    n, edges = len(graph), list(graph.edges)
+    if not edges:
+        return np.ones((1, 1))
+    incidence = np.zeros((n, len(edges)))
+    for column, (i, j) in enumerate(edges):
+        incidence[i, column], incidence[j, column] = 1, -1
+    weights = cvxpy.Variable(len(edges))
+    mixing = np.eye(n) - incidence @ cvxpy.diag(weights) @ incidence.T
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sigma_max(mixing - 1 / n)))
+    problem.solve(solver=cvxpy.CLARABEL)
+    if weights.value is None:
+        raise UserError(f"fdla: the solver gave up ({problem.status}); take another rule")
+    found = dict(zip(edges, weights.value.tolist(), strict=True))
+    return _from_edges(graph, lambda i, j: found[i, j])
+
+
+def _from_edges(
+    graph: "Graph", weight: Callable[[int, int], float], diagonal: bool = True
+) -> Array:
+    """The symmetric matrix with these weights on the edges and rows that sum to one."""
+    matrix = np.zeros((len(graph), len(graph)))
+    for i, j in graph.edges:
+        matrix[i, j] = matrix[j, i] = weight(i, j)
+    if diagonal:
+        matrix[np.diag_indices_from(matrix)] = 1 - matrix.sum(axis=1)
+    return matrix
+
+
+WEIGHTS: dict[str, Callable[["Graph"], Array]] = {
+    "metropolis": metropolis,
+    "lazy-metropolis": lazy_metropolis,
+    "max-degree": max_degree,
+    "laplacian": laplacian,
+    "fdla": fdla,
+}
+
+
+def read_matrix(path: Path, n: int) -> Array:
+    """From a .npy file, or a .csv file of comma-separated numbers."""
+    matrix = read_table(path) if path.suffix.lower() == ".csv" else read_array(path)
+    if matrix.shape != (n, n):
+        raise UserError(f"{path} has shape {matrix.shape}, but {n} ranks need ({n}, {n})")
+    return matrix
+
+
+def check_weights(matrix: Array, graph: "Graph", name: str) -> None:
+    """Symmetric, doubly stochastic, zero off the graph, rho_A < 1; or an error naming the entry."""
+    for i, j in zip(*np.nonzero(np.abs(matrix - matrix.T) > 1e-12), strict=True):
+        raise UserError(
+            f"{name}: not symmetric, entry ({i}, {j}) is {matrix[i, j]:.17g} "
+            f"and ({j}, {i}) is {matrix[j, i]:.17g}"
+        )
+    for i in np.nonzero(np.abs(matrix.sum(axis=1) - 1) > 1e-10)[0]:
+        raise UserError(f"{name}: row {i} sums to {math.fsum(matrix[i]):.17g}, not 1")
+    for i, j in zip(*np.nonzero(matrix), strict=True):
+        if i != j and not graph.has_edge(i, j):
+            raise UserError(
+                f"{name}: entry ({i}, {j}) is {matrix[i, j]:.6g}, but the graph has no such edge"
+            )
+    if (radius := rho(matrix)) >= 1 - 1e-12:
+        raise UserError(f"{name}: rho_A is {radius:.12g}, so averages never spread; it must be < 1")
+
+
+def rho(matrix: Array) -> float:
+    """rho_A = rho(A - 11'/n), for a symmetric A."""
+    return float(np.abs(np.linalg.eigvalsh(matrix - 1 / len(matrix))).max())

@@ -238,3 +238,57 @@ def test_from_a_folder_of_another(openmpi, call, tmp_path):
     call(openmpi.mpi_gt("run", "-n", "2", "--iterations", "3", "--x1", "x1.npy"), cwd=tmp_path)
     (directory,) = (tmp_path / "runs").iterdir()
     assert facts(directory)["status"] == "finished"
+
+
+def without_times(directory):
+    """Every file of a run, less what no two runs can share."""
+    content = {
+        path.name: path.read_bytes()
+        for path in directory.iterdir()
+        if path.name not in ("run.json", "summary.json", "metrics.csv", "comparison.png")
+    }
+    rows = [line.split(",") for line in (directory / "metrics.csv").read_text().splitlines()]
+    seconds = rows[0].index("seconds")
+    content["metrics.csv"] = [row[:seconds] + row[seconds + 1 :] for row in rows]
+    timed = ("started", "finished", "seconds_per_iteration", "command", "config")
+
+    def prune(thing):
+        if isinstance(thing, dict):
+            return {key: prune(value) for key, value in thing.items() if key not in timed}
+        return thing
+
+    for name in ("run.json", "summary.json"):
+        if (directory / name).exists():
+            content[name] = prune(json.loads((directory / name).read_text()))
+    return content
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--graph", "watts-strogatz:seed=3", "--problem", "huber:spread=0.2"],
+        ["compare", "--algorithms", "gt-adaptive,dsgd", "--graph", "nx.gnp_random_graph:p=0.6"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_two_runs_of_one_command_give_the_same_bits(openmpi, words, call, tmp_path):
+    options = ["-n", "5", "--iterations", "40", "--seeds", "2", "--quiet", "--out"]
+    for name in "ab":
+        call(openmpi.mpi_gt(*words, *options, tmp_path / name))
+    first, second = (without_times(tmp_path / name) for name in "ab")
+    assert set(first) >= {"run.json", "metrics.csv", "final.npz"}
+    assert first == second
+
+
+def test_users_own_classes_that_import_mpi(mpi, call, tmp_path):
+    """The parent of mpirun looks at the class too, and must not become an MPI process by it."""
+    (tmp_path / "mine.py").write_text(
+        "from mpi4py import MPI\nfrom mpi_gt.algorithms.dsgd import DSGD\n"
+        "class Mine(DSGD):\n    pass\n"
+    )
+    words = ["run", "-n", "3", "--algorithm", "mine:Mine", "--iterations", "5", "--out", "run"]
+    call(mpi.mpi_gt(*words, "--quiet"), cwd=tmp_path)
+    (tmp_path / "mine.py").write_text("class Mine:\n    def init(self): ...\n")
+    for launcher in (mpi.mpi_gt(), mpi.mpirun(3, str(mpi.bin / "mpi-gt"))):
+        done = call([*launcher, *words, "--overwrite"], cwd=tmp_path, expect=2)
+        assert done.err.count("lacks step()") == 1

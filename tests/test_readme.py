@@ -1,7 +1,13 @@
 """What the README shows is what happens."""
 
+import json
 import re
+import sys
 from pathlib import Path
+
+import numpy as np
+
+from mpi_gt.problems import Place
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
@@ -31,3 +37,49 @@ def test_the_toml_example_runs(openmpi, call, tmp_path):
 def test_pictures_are_there():
     for path in re.findall(r"!\[.*?\]\((.*?)\)", README):
         assert (Path(__file__).parent.parent / path).is_file()
+
+
+def write_module(folder, name):
+    """A block of the README as the file that its first line names."""
+    code = block("python", f"# {name}\n")
+    (folder / name).write_text(code)
+    return [line for line in code.splitlines() if line.strip()]
+
+
+def command_with(text):
+    (line,) = (line for line in block("sh", text).splitlines() if text in line)
+    return line.split("#")[0].split()[1:]
+
+
+def test_your_own_algorithm_as_printed(openmpi, call, tmp_path):
+    assert len(write_module(tmp_path, "my_method.py")) <= 30
+    words = command_with("my_method:ExactDiffusion")
+    call(openmpi.mpi_gt(*words, "--iterations", "300", "--out", "run"), cwd=tmp_path)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["ExactDiffusion"]["gap"] < 1e-3
+    assert (
+        summary["ExactDiffusion"]["bytes_per_iteration"] == summary["dsgd"]["bytes_per_iteration"]
+    )
+
+
+def test_your_own_problem_as_printed(openmpi, call, tmp_path):
+    assert len(write_module(tmp_path, "my_problem.py")) <= 35
+    words = command_with("my_problem:SigmoidRegression")
+    call(openmpi.mpi_gt(*words, "--iterations", "400", "--out", "run"), cwd=tmp_path)
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    first = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[1]
+    assert run["final"]["loss"] < 0.7 * float(first.split(",")[3])
+    # and it is what it says: the gradient is that of the loss
+    sys.path.insert(0, str(tmp_path))
+    from my_problem import SigmoidRegression
+
+    problem = SigmoidRegression(Place(0, 2, (0, 1)))
+    x = np.random.default_rng(0).standard_normal((2, 5))
+    sample = np.mean([problem.gradient(t, x) for t in range(1, 20_001)], axis=0)
+    loss, gradient = problem.evaluate(x)
+    np.testing.assert_allclose(sample, gradient, atol=5e-3)
+    for j in range(5):
+        step = 1e-6 * np.eye(5)[j]
+        slope = (problem.evaluate(x + step)[0] - problem.evaluate(x - step)[0]) / 2e-6
+        np.testing.assert_allclose(gradient[:, j], slope, atol=1e-8)
+    assert loss.shape == (2,)

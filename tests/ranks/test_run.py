@@ -8,6 +8,7 @@ import pytest
 from mpi4py import MPI
 
 import mpi_gt
+from mpi_gt.algorithms import ALGORITHMS
 from mpi_gt.config import EXCHANGES, RunConfig
 from mpi_gt.errors import Diverged, UserError
 from mpi_gt.experiment import build
@@ -32,6 +33,18 @@ def test_equals_stacked(comm, exchange, graph):
             assert mine["tracking"] < 1e-12
     else:
         assert not ours.metrics
+
+
+def test_every_algorithm_equals_stacked(comm):
+    options = {"algorithms": ",".join(ALGORITHMS), "iterations": 30, "seeds": 2, "dtype": "float64"}
+    ours = mpi_gt.run(comm, **options)
+    stacked = mpi_gt.run(stacked=True, n=comm.size, **options)
+    assert list(ours.outputs) == list(ALGORITHMS)
+    for name, x in ours.outputs.items():
+        assert np.abs(x - stacked.outputs[name][comm.rank]).max() <= 1e-12, name
+    if comm.rank == 0:
+        for mine, theirs in zip(ours.metrics, stacked.metrics, strict=True):
+            assert mine["bytes"] == theirs["bytes"]
 
 
 def test_two_runs_side_by_side_on_halves_of_the_world():

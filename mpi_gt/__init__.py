@@ -24,4 +24,11 @@ def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
     from .config import RunConfig
     from .experiment import run as run_experiment
 
-    return run_experiment(RunConfig.of({"quiet": True, **options}), comm)
+    def make() -> RunConfig:
+        return RunConfig.of({"quiet": True, **options})
+
+    if comm is None:
+        return run_experiment(make())
+    from .node import on_root
+
+    return run_experiment(comm.bcast(on_root(comm, make)), comm)

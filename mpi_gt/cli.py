@@ -1,18 +1,21 @@
 """The command line: parsing, messages and exit codes. The only user of COMM_WORLD."""
 
 import argparse
+import io
 import os
 import signal
 import sys
+import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import __version__, launch
+from .commands import describe_graph, manage_data
 from .errors import Diverged, UserError
-from .spec import convert, describe, integer, nearest
+from .spec import convert, describe, nearest
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -54,6 +57,15 @@ examples:
   mpi-gt graph nx.circulant_graph:offsets=[1,3] -n 12
 """
 
+DATA_HELP = """\
+The datasets: which there are, fetching and preparing them, checking their files.
+
+examples:
+  mpi-gt data list
+  mpi-gt data prepare mnist                     finds or downloads it, parses it once
+  mpi-gt data verify a9a --data-dir /data       checks the raw files' sha256
+"""
+
 EPILOG = """\
 SPEC is a name, or NAME:key=value,... to set its options. Names, options and defaults:
 {registered}
@@ -91,6 +103,11 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "--dtype": {"metavar": "TYPE", "help": "float64 or float32 (default float64)"},
     "--x1": {"metavar": "FILE.npy", "help": "the start, (d,) or (nodes, d) (default zeros)"},
     "--stacked": {"action": "store_true", "help": "all nodes in one process, without MPI"},
+    "--data-dir": {
+        "metavar": "DIR",
+        "help": "where datasets lie as NAME/file (default $MPI_GT_DATA, then the user's cache)",
+    },
+    "--reserved": {"action": "store_true", "help": argparse.SUPPRESS},
     "--out": {
         "metavar": "DIR",
         "help": "run directory (default runs/<time>-<problem>-<algorithm>)",
@@ -106,6 +123,9 @@ ALGORITHMS_OPTION: dict[str, Any] = {
     "metavar": "SPEC,SPEC,...",
     "help": "which methods; options as in a:lr=0.1,beta1=0.5,b:lr=1 (default all)",
 }
+
+
+HIDDEN = ("-h", "--reserved")
 
 
 class Parser(argparse.ArgumentParser):
@@ -157,7 +177,14 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     graph.add_argument("--plot", nargs="?", const="", metavar="FILE.png", help="draw it")
     graph.add_argument("--out", metavar="DIR", help="folder for the picture (default: this one)")
     graph.add_argument("--quiet", action="store_true", help="say nothing but errors")
-    return parser, {"run": run, "compare": compare, "graph": graph}
+
+    data = command("data", "list, prepare or verify datasets", DATA_HELP)
+    data.add_argument("action", choices=("list", "prepare", "verify"))
+    data.add_argument("name", nargs="?", metavar="NAME", help="which one")
+    data.add_argument("--data-dir", **RUN_OPTIONS["--data-dir"])
+    data.add_argument("--out", metavar="FILE", help="write what is shown into this file as well")
+    data.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    return parser, {"run": run, "compare": compare, "graph": graph, "data": data}
 
 
 def _registered() -> str:
@@ -185,7 +212,9 @@ def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     given = vars(namespace)
     command = given.pop("command")
     if unknown:
-        known = [option for option in commands[command]._option_string_actions if option != "-h"]
+        known = [
+            option for option in commands[command]._option_string_actions if option not in HIDDEN
+        ]
         word = unknown[0].partition("=")[0]
         raise UserError(f"{command} does not take '{unknown[0]}'{nearest(word, known)}")
     return command, given
@@ -195,7 +224,7 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
     """The configuration of a run or comparison: defaults, then the file, then the flags."""
     from .algorithms import ALGORITHMS
     from .config import RunConfig, read_toml
-    from .record import default_directory
+    from .record import reserve_directory
 
     file = given.pop("file", None)
     options: dict[str, Any] = {} if file is None else read_toml(Path(file))
@@ -208,7 +237,11 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
     elif options.get("algorithms") is not None:
         raise UserError("run takes one algorithm; for several there is mpi-gt compare")
     config = RunConfig.of(options)
-    return config if config.out else replace(config, out=str(default_directory(config)))
+    if config.out is None:
+        return replace(config, out=str(reserve_directory(config)), reserved=True)
+    if not config.out:
+        raise UserError("--out needs the name of a directory")
+    return config
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -216,16 +249,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for name in THREADS:
         os.environ.setdefault(name, "1")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a file's name may be no text at all
     if launch.is_launched():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
         return _main_of_rank(arguments)
     try:
         return _main_alone(arguments)
     except (UserError, Diverged) as error:
         print(f"mpi-gt: error: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("mpi-gt: interrupted", file=sys.stderr)
-        return 130
 
 
 def _main_alone(arguments: list[str]) -> int:
@@ -234,20 +268,56 @@ def _main_alone(arguments: list[str]) -> int:
 
     mpi4py.rc.initialize = False  # a user's module may import MPI: not in the parent of mpirun
     command, given = parse(arguments)
-    if command == "graph":
-        return describe_graph(**given)
+    if command in ALONE:
+        return ALONE[command](**given)
     config = make_config(command, given)
-    if config.stacked:
-        _run_and_show(config, None)
-        return 0
-    if config.n is None:
+    if not config.stacked and config.n is None:
+        _give_back(config)
         raise UserError(
             f"how many nodes? Type `mpi-gt {command} -n 16 ...`, "
             f"or `mpirun -n 16 mpi-gt {command} ...`"
         )
     assert config.out is not None
-    # later flags win: the ranks are told the directory that was chosen here
-    return launch.launch([*arguments, "--out", config.out], config.n, Path(config.out))
+    try:
+        if config.stacked:
+            return _run_stacked(config)
+        # the ranks are told the directory that was chosen here; of two flags the later one wins
+        told = [f"--out={config.out}", *(["--reserved"] if config.reserved else [])]
+        assert config.n is not None
+        return launch.launch([command, *told, *arguments[1:]], config.n, Path(config.out))
+    finally:
+        _give_back(config)
+
+
+def _run_stacked(config: "RunConfig") -> int:
+    """In this process: whatever ends it, run.json tells."""
+    from .record import mark_failed
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    assert config.out is not None
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        _run_and_show(config, None)
+    except KeyboardInterrupt as error:
+        number = signal.Signals[str(error) or "SIGINT"]
+        mark_failed(Path(config.out), f"interrupted by {number.name}", 128 + number)
+        print(f"mpi-gt: interrupted by {number.name}", file=sys.stderr)
+        return 128 + number
+    except OSError as error:
+        mark_failed(Path(config.out), repr(error), 1)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    return 0
+
+
+def _give_back(config: "RunConfig") -> None:
+    from .record import give_back
+
+    if config.reserved and config.out:
+        give_back(Path(config.out))
 
 
 def _main_of_rank(arguments: list[str]) -> int:
@@ -258,7 +328,6 @@ def _main_of_rank(arguments: list[str]) -> int:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
     directory: list[Path] = []
     try:
         code = _run_of_rank(comm, arguments, directory)
@@ -276,12 +345,15 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
             command, given = parse(arguments)
         except SystemExit as done:  # --help or --version, printed by now
             return int(done.code or 0)
-        return describe_graph(**given) if command == "graph" else make_config(command, given)
+        return ALONE[command](**given) if command in ALONE else make_config(command, given)
 
+    config: RunConfig | int | None = None
     try:
         config = comm.bcast(on_root(comm, prepare))
         if isinstance(config, int):
             return config
+        assert config is not None
+        assert config.out is not None
         if config.stacked and comm.size > 1:
             raise UserError("--stacked is one process: run it without mpirun")
         directory.append(Path(config.out))
@@ -289,16 +361,22 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
     except (UserError, Diverged) as error:
         if comm.rank == 0:
             print(f"mpi-gt: error: {error}", file=sys.stderr, flush=True)
+            if config is not None and not isinstance(config, int):
+                _give_back(config)
         return error.exit_code
     return 0
 
 
 def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -> NoReturn:
     """An exception on one rank is the end of all."""
+    from .node import RootFailed
     from .record import mark_failed
 
-    text = "".join(traceback.format_exception(error))
-    print(f"mpi-gt: error on rank {comm.rank}:\n{text}", file=sys.stderr, flush=True)
+    if isinstance(error, RootFailed):
+        time.sleep(10)  # root is telling of it, and ends us
+    else:
+        text = "".join(traceback.format_exception(error))
+        print(f"mpi-gt: error on rank {comm.rank}:\n{text}", file=sys.stderr, flush=True)
     for path in directory:
         mark_failed(path, f"rank {comm.rank}: {error!r}", 1)
     comm.Abort(1)
@@ -319,37 +397,5 @@ def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
         show(facts)
 
 
-def describe_graph(
-    graph: str,
-    n: str,
-    weights: str | None = None,
-    plot: str | None = None,
-    out: str | None = None,
-    quiet: bool = False,
-) -> int:
-    """The command `graph`."""
-    from .display import show_graph
-    from .graphs import build_network, rho
-    from .plots import available, draw_graph
-
-    nodes = integer("-n", n)
-    if nodes < 1:
-        raise UserError(f"-n must be at least 1, not {n}")
-    if plot is not None and not available():
-        raise UserError("--plot needs matplotlib: pip install 'mpi-gt[plot]'")
-    network = build_network(graph, weights, nodes)
-    if not quiet:
-        show_graph(graph, weights or "metropolis", network)
-    if plot is not None:
-        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(graph).name)
-        target = Path(out or ".") / (plot or f"graph-{name}-{nodes}.png")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            draw_graph(
-                network.graph, f"{graph}, {nodes} nodes, rho_A {rho(network.matrix):.4f}", target
-            )
-        except (OSError, ValueError) as error:
-            raise UserError(f"cannot write {target}: {error}") from None
-        if not quiet:
-            print(f"wrote {target}")
-    return 0
+ALONE: dict[str, Callable[..., int]] = {"graph": describe_graph, "data": manage_data}
+"""The commands that need no ranks."""

@@ -1,6 +1,7 @@
 """RunConfig: everything that decides what a run computes, checked before anything starts."""
 
 import sys
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,7 +23,13 @@ else:
 
 DTYPES = ("float64", "float32")
 EXCHANGES = ("neighbor", "persistent")
-LOWEST = {"iterations": 1, "seeds": 1, "seed": 0, "log_every": 1, "n": 1}
+LIMITS = {
+    "iterations": (1, 10**15),
+    "seeds": (1, 10**6),
+    "seed": (0, 2**63),
+    "log_every": (1, 10**15),
+    "n": (1, 10**6),
+}
 
 
 @dataclass(frozen=True)
@@ -57,16 +64,28 @@ class RunConfig:
     overwrite: bool = False
     quiet: bool = False
     stacked: bool = False
+    data_dir: str | None = None
     n: int | None = None
+    reserved: bool = False  # `out` was made for this run, and is empty
 
-    def __post_init__(self) -> None:
-        for name, lowest in LOWEST.items():
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "RunConfig":
+        """From options by name, checked. Made on one rank only: others may see other files."""
+        known = {field.name: field.type for field in fields(cls)}
+        for name in options:
+            if name not in known:
+                raise UserError(f"unknown option '{name}'{nearest(name, known)}")
+        config = cls(**{name: _typed(name, known[name], v) for name, v in options.items()})
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """A UserError for what cannot be run, as far as one can tell before building it."""
+        for name, (lowest, highest) in LIMITS.items():
             value = getattr(self, name)
-            if value is None and name in ("log_every", "n"):
-                continue
-            if not isinstance(value, int | np.integer) or value < lowest:
+            if value is not None and not lowest <= value <= highest:
                 shown = name.replace("_", "-")
-                raise UserError(f"{shown} must be a whole number, at least {lowest}, not {value}")
+                raise UserError(f"{shown} must be in [{lowest}, {highest}], not {value}")
         for name, known in (("exchange", EXCHANGES), ("dtype", DTYPES)):
             if getattr(self, name) not in known:
                 value = getattr(self, name)
@@ -112,14 +131,22 @@ class RunConfig:
         """The problem's name, class and options."""
         return resolve("problem", PROBLEMS, self.problem)
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> "RunConfig":
-        """From options by name; an unknown name is an error that suggests the right one."""
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise UserError(f"unknown option '{name}'{nearest(name, known)}")
-        return cls(**options)
+
+def _typed(name: str, kind: Any, value: Any) -> Any:
+    """What a Python caller may give in place of plain text and numbers, as these."""
+    if isinstance(value, Path):
+        value = str(value)
+    if isinstance(value, np.integer):
+        value = int(value)
+    if name == "dtype" and not isinstance(value, str):
+        value = getattr(np.dtype(value), "name", value)
+    kinds = typing.get_args(kind) or (kind,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
+        raise UserError(f"{name} must be {wanted}, not {value!r}")
+    if isinstance(value, str) and "\0" in value:
+        raise UserError(f"{name} holds a null character")
+    return value
 
 
 def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
@@ -135,16 +162,18 @@ def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
 def read_toml(path: Path) -> dict[str, Any]:
     """The options in a TOML file, under their command-line names (- or _)."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
         raise UserError(f"cannot read {path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid TOML: {error}") from None
     kinds = {field.name: field.type for field in fields(RunConfig)}
     options = {}
     for key, value in table.items():
         name = key.replace("-", "_")
-        if name not in kinds:
+        if name in options:
+            raise UserError(f"{path}: {key} is given twice")
+        if name not in kinds or name == "reserved":
             known = (known.replace("_", "-") for known in kinds)
             raise UserError(f"{path}: unknown key '{key}'{nearest(key, known)}")
         if not isinstance(value, str | int | float):

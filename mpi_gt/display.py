@@ -70,7 +70,7 @@ class Bar:
         from rich.progress import Progress as RichProgress
 
         self._bar = RichProgress(
-            TextColumn(f"{label}  {{task.completed}}/{{task.total}}", markup=False),
+            TextColumn("{task.fields[label]}  {task.completed}/{task.total}", markup=False),
             BarColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
@@ -78,7 +78,7 @@ class Bar:
             TextColumn("{task.description}"),
             console=self._console,
         )
-        self._task = self._bar.add_task("", total=self._total)
+        self._task = self._bar.add_task("", total=self._total, label=label)
         self._bar.start()
 
     def update(self, iteration: int, text: str) -> None:
@@ -131,15 +131,18 @@ def show(facts: dict[str, Any]) -> None:
 
 def _result_table(facts: dict[str, Any]) -> "Table":
     from rich.table import Table
+    from rich.text import Text
 
     config, graph = facts["config"], facts["graph"]
     (label,) = facts["results"]
-    table = Table(title=f"{label} on {config['problem']}, mean over seeds")
+    table = Table(title=Text(f"{label} on {config['problem']}, mean over seeds"))
     table.add_column("measure")
     table.add_column("value", justify="right")
     for metric, value in facts["final"].items():
         if value is not None:
             table.add_row(metric, f"{value:.6e}")
+    if "test_accuracy" in facts:
+        table.add_row("test accuracy", f"{facts['test_accuracy']:.4f}")
     table.add_row("microseconds per iteration", f"{facts['seconds_per_iteration'] * 1e6:.1f}")
     table.add_row("bytes sent, all nodes", f"{facts['bytes_sent']:,}")
     table.add_row("graph", f"{graph['nodes']} nodes, {graph['edges']} edges")
@@ -149,22 +152,24 @@ def _result_table(facts: dict[str, Any]) -> "Table":
 
 def _comparison_table(facts: dict[str, Any]) -> "Table":
     from rich.table import Table
+    from rich.text import Text
 
     config, summary = facts["config"], facts["summary"]
-    table = Table(
-        title=f"{config['problem']}, {config['iterations']} iterations, {config['seeds']} seeds: "
+    title = (
+        f"{config['problem']}, {config['iterations']} iterations, {config['seeds']} seeds: "
         "means over seeds and the last fifth of the logged iterations"
     )
+    table = Table(title=Text(title))
     table.add_column("algorithm")
     for name in ("loss", "gap", "‖∇f‖²", "consensus", "µs/it", "bytes/it", "gap < 1e-3 at"):
         table.add_column(name, justify="right")
     for label, row in summary.items():
         if "error" in row:
-            table.add_row(label, "diverged")
+            table.add_row(Text(label), "diverged")
             continue
         first = row["first_below_1e-3"]
         table.add_row(
-            label,
+            Text(label),
             f"{row['loss']:.6g}",
             *(f"{row[metric]:.2e}" for metric in ("gap", "grad_norm2", "consensus")),
             f"{row['seconds_per_iteration'] * 1e6:.0f}",
@@ -178,9 +183,10 @@ def show_graph(name: str, weights: str, network: "Network") -> None:
     """What decides how fast averages spread over a graph, and what a node has to send."""
     import networkx as nx
     from rich.table import Table
+    from rich.text import Text
 
     facts = network.facts()
-    table = Table(title=f"{name}, {weights} weights")
+    table = Table(title=Text(f"{name}, {weights} weights"))
     table.add_column("measure")
     table.add_column("value", justify="right")
     table.add_row("nodes", str(facts["nodes"]))

@@ -12,7 +12,7 @@ from . import machine
 from .config import Entry, RunConfig
 from .custom import attempt, is_custom, located, try_algorithm, try_problem
 from .errors import Diverged, UserError
-from .files import read_array
+from .files import cast, read_array
 from .graphs import build_network
 from .metrics import measure
 from .problems import Place, Problem
@@ -63,13 +63,15 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     if comm is None:
         raise UserError("a run needs an MPI communicator, or stacked=True")
     from .exchange import EXCHANGES
-    from .node import Node, on_root, together
+    from .node import Node, first_of_host, on_root, together
 
     if config.n not in (None, comm.size):
         raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
     config = replace(config, n=comm.size)
     ranks = comm.gather(machine.rank_facts())
     facts: dict[str, Any] = {}
+    first = first_of_host(comm)
+    together(comm, lambda: _prepare(config) if first else None)
 
     def plan() -> list[tuple[Any, Any, Any]]:
         """What each rank is sent. Root keeps no more of it than the others do."""
@@ -82,9 +84,17 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     row, part, start = comm.scatter(on_root(comm, plan))
     node = Node(comm, row, EXCHANGES[config.exchange])
     place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
-    problem = together(comm, lambda: _make_problem(config, place))
-    x1 = together(comm, lambda: _first_estimate(config, problem.dim, start))
-    entries = together(comm, lambda: _tried_entries(config, problem, x1))
+
+    def make() -> tuple[Problem, Array, list[Entry]]:
+        problem = _make_problem(config, place)
+        x1 = _first_estimate(config, problem.dim, start)
+        return problem, x1, _tried_entries(config, problem, x1)
+
+    try:
+        problem, x1, entries = together(comm, make)
+    except UserError:
+        node.free()
+        raise
     return Experiment(config, node, problem, entries, x1, facts)
 
 
@@ -92,6 +102,7 @@ def _build_stacked(config: RunConfig) -> Experiment:
     if config.n is None:
         raise UserError("a stacked run needs the number of nodes: -n N")
     _require_free_output(config)
+    _prepare(config)
     n = config.n
     network = build_network(config.graph, config.weights, n)
     problems = [
@@ -121,6 +132,7 @@ def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
             recorder.end(entry.label, None, str(error))
             continue
         recorder.end(entry.label, seconds, None)
+        recorder.add(entry.label, "test_accuracy", _test_accuracy(experiment, x))
         outputs[entry.label] = x
         if config.out is not None:
             recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
@@ -158,6 +170,18 @@ def solve(
     return state.x, clock.seconds
 
 
+def _test_accuracy(experiment: Experiment, x: Array) -> float | None:
+    """At xbar over the whole test part, mean over seeds; on root, where there is such a part."""
+    if not hasattr(experiment.problem, "test_score"):
+        return None
+    node = experiment.node
+    counts = node.gather(experiment.problem.test_score(node.mean(x)))
+    if counts is None:
+        return None
+    *correct, rows = counts.sum(axis=0).tolist()
+    return sum(correct) / len(correct) / rows if rows else None
+
+
 def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder | NoRecorder:
     """Root's recorder, or an error on every rank where its directory cannot be made."""
 
@@ -168,12 +192,22 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder 
         return make()
     from .node import on_root
 
-    return on_root(comm, make) or NoRecorder()
+    try:
+        return on_root(comm, make) or NoRecorder()
+    except UserError:
+        experiment.node.free()
+        raise
 
 
 def _require_free_output(config: RunConfig) -> None:
     if config.out is not None:
-        require_free(Path(config.out), config.overwrite)
+        require_free(Path(config.out), config.overwrite or config.reserved)
+
+
+def _prepare(config: RunConfig) -> None:
+    name, kind, options = config.parse_problem()
+    if hasattr(kind, "prepare"):
+        attempt(f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, **options))
 
 
 def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
@@ -230,4 +264,5 @@ def _first_estimate(config: RunConfig, dim: int, start: Array | None) -> Array:
         return np.zeros((config.seeds, dim), config.numpy_dtype)
     if len(start) != dim:
         raise UserError(f"{config.x1} is for {len(start)} dimensions, but the problem has {dim}")
-    return np.tile(start.astype(config.numpy_dtype), (config.seeds, 1))
+    x1 = cast(str(config.x1), start, config.numpy_dtype)
+    return np.tile(x1, (config.seeds, 1))

@@ -1,6 +1,8 @@
 """Numbers from users' files, checked: real, finite, and what the suffix promises."""
 
 import zipfile
+import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from .errors import UserError
 
 Array = NDArray[Any]
 
+UNREADABLE = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
+
 
 def read_array(path: Path) -> Array:
     """The array of a .npy file, as float64."""
@@ -20,19 +24,29 @@ def read_array(path: Path) -> Array:
     return _checked(f"{path}", array)
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file by name, as float64."""
+def read_arrays(path: Path, names: Collection[str]) -> dict[str, Array]:
+    """Those of the named arrays that an .npz file holds, as float64."""
     file = _load(path, ".npz")
     if isinstance(file, np.ndarray):
         raise UserError(f"cannot read {path} as an .npz file: it is a .npy file")
     with file:
         arrays = {}
-        for name in file.files:
+        for name in names:
             try:
-                arrays[name] = _checked(f"{path}: {name}", file[name])
-            except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+                if name in file.files:
+                    arrays[name] = _checked(f"{path}: {name}", file[name])
+            except UNREADABLE as error:
                 raise UserError(f"cannot read '{name}' in {path}: {error}") from None
     return arrays
+
+
+def cast(name: str, array: Array, dtype: Any) -> Array:
+    """As that dtype; an error where a value is too large for it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        smaller = array.astype(dtype)
+    if not np.isfinite(smaller).all():
+        raise UserError(f"{name} holds values that are too large for {np.dtype(dtype)}")
+    return smaller
 
 
 def read_table(path: Path) -> Array:
@@ -47,14 +61,18 @@ def read_table(path: Path) -> Array:
 def _load(path: Path, suffix: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"cannot read {path} as a {suffix} file: {error}") from None
+    except UNREADABLE as error:
+        # numpy's advice for a file of another kind is to load it unsafely
+        reason = "it is none" if "pickle" in str(error) else error
+        raise UserError(f"cannot read {path} as a {suffix} file: {reason}") from None
 
 
 def _checked(name: str, array: Array) -> Array:
-    if array.dtype.kind not in "iuf":
-        raise UserError(f"{name} must hold real numbers, not {array.dtype}")
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
+        raise UserError(
+            f"{name} must hold real numbers, not {getattr(array, 'dtype', 'something else')}"
+        )
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         raise UserError(f"{name}{bad[0].tolist()} is {array[tuple(bad[0])]}: not finite")
-    return array.astype(np.float64)
+    return cast(name, array, np.float64)

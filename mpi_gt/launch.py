@@ -1,5 +1,7 @@
 """`mpi-gt run -n N` outside mpirun: find mpirun and the flags it needs, and run it as a child."""
 
+import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -12,6 +14,7 @@ from types import FrameType
 
 from .display import TERMINAL, on_terminal
 from .errors import UserError
+from .machine import cores
 from .record import mark_failed
 
 OUTCOME = "MPI_GT_OUTCOME"
@@ -63,8 +66,10 @@ def command(mpirun: Path, kind: str, n: int) -> list[str]:
     """mpirun with the flags that n ranks on this machine need."""
     words = [str(mpirun), "-n", str(n)]
     allocated = any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID"))
-    if kind == "openmpi" and not allocated and n > (os.cpu_count() or 1):
-        words += ["--oversubscribe", "--bind-to", "none"]
+    if kind == "openmpi" and not allocated:
+        words.append("--oversubscribe")
+        if n > cores():
+            words += ["--bind-to", "none"]
     return words
 
 
@@ -76,7 +81,7 @@ def environment(kind: str, n: int) -> dict[str, str]:
             for system in ("OMPI", "PRTE"):
                 extra[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
                 extra[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-        if n > (os.cpu_count() or 1):
+        if n > cores():
             extra["OMPI_MCA_mpi_yield_when_idle"] = "1"
         if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
             extra["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
@@ -84,16 +89,25 @@ def environment(kind: str, n: int) -> dict[str, str]:
 
 
 class Child:
-    """mpirun as a child in a process group of its own, so that signals reach it through us only."""
+    """mpirun as a child in a session of its own, so that signals reach it through us only."""
 
     def __init__(self, words: Sequence[str], env: dict[str, str]) -> None:
         self.signals: list[int] = []
-        previous = {number: signal.signal(number, self._pass_on) for number in PASSED_ON}
+        self._process: subprocess.Popen[bytes] | None = None
+        # what is ignored (nohup, a job in the background) stays ignored
+        heeded = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+        previous = {number: signal.signal(number, self._pass_on) for number in heeded}
         try:
             # standard input stays ours: mpirun would stop at reading a terminal from behind
             self._process = subprocess.Popen(
-                words, env=env, start_new_session=True, stdin=subprocess.DEVNULL
+                words,
+                env=env,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=_die_with_parent,
             )
+            for number in self.signals:  # came before there was anybody to pass them on to
+                self._process.send_signal(number)
             self.exit_code = self._process.wait()
         finally:
             for number, handler in previous.items():
@@ -102,10 +116,16 @@ class Child:
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self.signals.append(number)
-        if self.signals.count(signal.SIGINT) > 1:
-            number = signal.SIGKILL  # asked twice: at once
-        if hasattr(self, "_process"):
-            self._process.send_signal(number)
+        if self._process is not None:
+            again = self.signals.count(signal.SIGINT) > 1  # asked twice: at once
+            self._process.send_signal(signal.SIGKILL if again else number)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end mpirun, and with it the ranks, when this process is killed (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def launch(arguments: Sequence[str], n: int, out: Path) -> int:
@@ -122,11 +142,11 @@ def launch(arguments: Sequence[str], n: int, out: Path) -> int:
         child = Child(words, env)
         if outcome.exists():
             return int(outcome.read_text())
-    ended = [number for number in child.signals if number != signal.SIGUSR1]
-    if ended:
-        why, code = f"interrupted by {signal.Signals(ended[0]).name}", 128 + ended[0]
-    else:
-        why, code = f"mpirun ended with exit code {child.exit_code}", child.exit_code or 1
+    if child.signals:
+        number = child.signals[0]
+        why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
+    else:  # mpirun's own exit code may be any, 2 and 3 among them: those would mean something here
+        why, code = f"mpirun ended with exit code {child.exit_code}", 1
     mark_failed(out, why, code)
     print(f"mpi-gt: error: the run did not finish: {why}", file=sys.stderr)
     return code

@@ -1,5 +1,6 @@
 """The circumstances of a run: versions, MPI library, hosts, ranks per core, settings."""
 
+import contextlib
 import os
 import platform
 import socket
@@ -7,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
@@ -22,9 +24,18 @@ SETTINGS = (
 )
 
 
+def cores() -> int:
+    """The processor cores of this machine: threads of one core count once, as MPI counts slots."""
+    siblings = set()
+    for file in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list"):
+        with contextlib.suppress(OSError):
+            siblings.add(file.read_text())
+    return len(siblings) or os.cpu_count() or 1
+
+
 def rank_facts() -> tuple[str, int]:
     """This rank's host and that host's cores."""
-    return socket.gethostname(), os.cpu_count() or 1
+    return socket.gethostname(), cores()
 
 
 def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:

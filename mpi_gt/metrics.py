@@ -59,11 +59,10 @@ def measure(
     vectors = [gradient, state.s, state.g] if tracks else [gradient]
     means = node.mean(np.concatenate(columns + vectors, axis=-1), everywhere=False)
 
-    finite = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1)
-    for array in state:
-        finite &= np.isfinite(array).all(axis=-1)
+    own = np.logical_and.reduce([np.isfinite(array).all(axis=-1) for array in state])
+    at_mean = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1) & np.isfinite(consensus)
     sent = np.broadcast_to(np.asarray(node.bytes_sent)[..., np.newaxis], (*loss.shape[:-1], 1))
-    reports = node.gather(np.concatenate([sent, ~finite], axis=-1).astype(np.int64))
+    reports = node.gather(np.concatenate([sent, ~own, ~at_mean], axis=-1).astype(np.int64))
     if node.share(reports is not None and bool(reports[:, 1:].any())):
         raise Diverged(_first_non_finite(node, reports, seeds))
     if means is None or reports is None:
@@ -92,5 +91,7 @@ def _first_non_finite(node: Nodes, reports: Array | None, seeds: tuple[int, ...]
     where = f"a value is not finite after iteration {node.iteration}"
     if reports is None:
         return where
-    culprit, column = np.argwhere(reports[:, 1:])[0]
+    own, at_mean = np.split(reports[:, 1:], 2, axis=1)
+    # one node's bad state spoils the mean, and so every node's loss there: look for it first
+    culprit, column = np.argwhere(own if own.any() else at_mean)[0]
     return f"{where}: node {culprit}, seed {seeds[column]}"

@@ -19,6 +19,17 @@ NEVER = np.iinfo(np.int64).max
 CHUNK = 1 << 16  # entries that a mean moves at once, so that root never holds n whole vectors
 
 
+def add_in_order(rows: Array, total: Array) -> None:
+    """The sum of the rows, the first one first, entry by entry.
+
+    numpy's reduction is that, but for a single column, which it would add up pairwise.
+    """
+    if rows.shape[1] == 1:
+        total[:] = np.add.accumulate(rows, axis=0)[-1]
+    else:
+        np.add.reduce(rows, axis=0, out=total)
+
+
 class Combine:
     """sum_j A_ij z_j, added up in ascending rank order, the own vector in its place.
 
@@ -52,7 +63,7 @@ class Combine:
         np.multiply(received[:split], before, out=terms[:split])
         np.multiply(own, at, out=terms[split])
         np.multiply(received[split:], after, out=terms[split + 1 :])
-        np.add.reduce(terms, axis=0, out=total)
+        add_in_order(terms, total)
 
 
 class Arrival:
@@ -205,7 +216,7 @@ class Node:
             rows = np.empty((self.nodes, piece.size)) if self.is_root else None
             self.world.Gather(piece, rows)
             if rows is not None and total is not None:
-                np.add.reduce(rows, axis=0, out=total[begin : begin + CHUNK])
+                add_in_order(rows, total[begin : begin + CHUNK])
         if total is None:
             return None
         if self.is_root:
@@ -255,34 +266,55 @@ def _complain(complaint: str | None) -> None:
         raise UserError(complaint)
 
 
+class RootFailed(Exception):
+    """Root had an exception of its own, and will tell of it."""
+
+
 def on_root(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made | None:
     """What `make` gives, on root (else None). Root's UserError is raised on every rank."""
-    result, error = _attempt(make) if comm.rank == 0 else (None, None)
+    result: Made | None = None
+    error: Exception | None = None
+    if comm.rank == 0:
+        try:
+            result = make()
+        except Exception as caught:
+            error = caught
     rest(comm)
-    error = comm.bcast(error)
+    told = comm.bcast(error if error is None or isinstance(error, UserError) else RootFailed())
     if error is not None:
         raise error
+    if told is not None:
+        raise told
     return result
 
 
 def together(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made:
     """What `make` gives, on each rank. The first rank's UserError is raised on every rank."""
-    result, error = _attempt(make)
+    result: Made | None = None
+    error: UserError | None = None
+    try:
+        result = make()
+    except UserError as caught:
+        error = caught
+    rest(comm)
     for first in comm.allgather(error):
         if first is not None:
             raise first
     return cast(Made, result)
 
 
-def _attempt(make: Callable[[], Made]) -> tuple[Made | None, UserError | None]:
-    try:
-        return make(), None
-    except UserError as error:
-        return None, error
+def first_of_host(comm: MPI.Intracomm) -> bool:
+    """Whether this rank is the first on its host."""
+    host = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    first = host.rank == 0
+    host.Free()
+    return first
 
 
 def rest(comm: MPI.Intracomm) -> None:
-    """A barrier that sleeps: while root works alone, the others must not take its cores."""
+    """A barrier that sleeps: while some work alone, the others must not take their cores."""
     request = comm.Ibarrier()
+    pause = 1e-5
     while not request.Test():
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)

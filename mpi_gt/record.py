@@ -1,12 +1,15 @@
 """What root keeps and shows of a run: run.json, metrics.csv, final.npz, figures, progress."""
 
+import contextlib
 import csv
+import itertools
 import json
 import math
 import os
+import sys
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -46,29 +49,42 @@ OWN_FILES = (
 )
 
 
-def default_directory(config: RunConfig) -> Path:
-    """runs/<time>-<problem>-<algorithm>, one that is not there yet."""
+def reserve_directory(config: RunConfig) -> Path:
+    """runs/<time>-<problem>-<algorithm>, made now: of two runs in one second, each has its own."""
     problem, *_ = config.parse_problem()
     what = config.entries()[0].label if config.algorithms is None else "compare"
     base = "-".join([time.strftime("%Y%m%d-%H%M%S"), problem, what])
-    candidates = (Path("runs", base + suffix) for suffix in _suffixes())
-    return next(path for path in candidates if not path.exists())
+    for number in itertools.count(1):
+        path = Path("runs", base if number == 1 else f"{base}-{number}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UserError(f"cannot write to {path}: {error.strerror}") from None
+    raise AssertionError("unreachable")
 
 
-def _suffixes() -> Iterator[str]:
-    yield ""
-    number = 2
-    while True:
-        yield f"-{number}"
-        number += 1
+def give_back(path: Path) -> None:
+    """Remove a reserved directory that no run has written to, and `runs` if that is then empty."""
+    with contextlib.suppress(OSError):
+        path.rmdir()
+        path.parent.rmdir()
 
 
 def require_free(path: Path, overwrite: bool) -> None:
-    """Refuse a path that holds something already."""
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file, not a directory for a run's output")
-    if path.exists() and not overwrite:
-        raise UserError(f"{path} exists; give another --out, or --overwrite to replace its run")
+    """Refuse a path that holds something already, or that could not be written to anyway."""
+    try:
+        if os.path.lexists(path) and not path.is_dir():
+            raise UserError(f"{path} is no directory for a run's output")
+        if path.exists() and not overwrite:
+            raise UserError(f"{path} exists; give another --out, or --overwrite to replace its run")
+        for name in OWN_FILES:
+            if (path / name).is_dir():
+                raise UserError(f"{path / name} is a directory: no run was written there")
+    except OSError as error:
+        raise UserError(f"cannot write to {path}: {error.strerror}") from None
 
 
 class RunDirectory:
@@ -78,7 +94,7 @@ class RunDirectory:
         self.path = path
         require_free(path, overwrite)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=overwrite)
             for name in (*OWN_FILES, "final.part"):
                 (path / name).unlink(missing_ok=True)
             self._metrics: TextIO = (path / "metrics.csv").open("w", newline="")
@@ -118,7 +134,7 @@ class RunDirectory:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """All of it or, where something breaks, what was there before."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     temporary.replace(path)
 
 
@@ -142,7 +158,8 @@ class Recorder:
         self.facts["results"] = {}
         self.directory: RunDirectory | None = None
         if config.out is not None:
-            self.directory = RunDirectory(Path(config.out), config.overwrite)
+            overwrite = config.overwrite or config.reserved
+            self.directory = RunDirectory(Path(config.out), overwrite)
         self._config = config
         self._progress = display.choose_progress(config.iterations, config.quiet)
         self._save()
@@ -191,7 +208,10 @@ class Recorder:
                 "or the values are too large for rounding to stay small"
             )
             self.facts["warnings"].append(warning)
-            self._progress.note(f"warning: {warning}")
+            if self._config.quiet:
+                print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
+            else:
+                self._progress.note(f"warning: {warning}")
             self._save()
 
     def end(self, label: str, seconds: float | None, error: str | None) -> None:
@@ -208,6 +228,11 @@ class Recorder:
             }
         self._progress.end()
         self._save()
+
+    def add(self, label: str, name: str, value: float | None) -> None:
+        """One more number of a finished algorithm, where there is one."""
+        if value is not None:
+            self.facts["results"][label][name] = value
 
     def save(self, label: str, parts: Iterable[Array] | None, shape: tuple[int, ...]) -> None:
         """The output of all nodes: `x` in final.npz; in a comparison, under the label."""
@@ -253,7 +278,7 @@ class NoRecorder:
     def _nothing(self, *arguments: Any) -> None:
         pass
 
-    begin = write = end = save = close = _nothing
+    begin = write = end = add = save = close = _nothing
 
 
 def summarise(

@@ -1,7 +1,9 @@
 """Specifications such as `huber:dim=10,noise=0`: a name and the options of what it names."""
 
+import contextlib
 import difflib
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +15,7 @@ from .errors import UserError
 def nearest(word: str, known: Iterable[str]) -> str:
     """What to add to "unknown ...": the likeliest intended word, and all that would do."""
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.55)
     hint = f"; did you mean '{close[0]}'?" if close else ""
     return f"{hint} (known: {', '.join(known) or 'none'})"
 
@@ -120,13 +122,10 @@ def convert(what: str, declared: Any, text: str) -> Any:
 
 def integer(what: str, text: str) -> int:
     """A whole number; 2e4 is one as well."""
-    try:
+    if re.fullmatch(r"[+-]?[0-9]{1,30}", text):
         return int(text)
-    except ValueError:
-        try:
-            number = float(text)
-            if number.is_integer():
+    if re.fullmatch(r"[+-]?[0-9.]+[eE][+]?[0-9]{1,2}", text):
+        with contextlib.suppress(ValueError, OverflowError):
+            if (number := float(text)).is_integer():
                 return int(number)
-        except ValueError:
-            pass
     raise UserError(f"{what} must be a whole number, not '{text}'")

@@ -82,6 +82,12 @@ class StackedProblem:
             [problem.gradient(t, part) for problem, part in zip(self._problems, x, strict=True)]
         )
 
+    def __getattr__(self, name: str) -> Any:
+        """`accuracy` and the like, where the problems have it: of every node."""
+        if name.startswith("_") or not hasattr(self._problems[0], name):
+            raise AttributeError(name)
+        return lambda x: np.stack([getattr(problem, name)(x) for problem in self._problems])
+
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         losses, gradients = zip(*(problem.evaluate(x) for problem in self._problems), strict=True)
         return np.stack(losses), np.stack(gradients)

@@ -68,7 +68,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_positive(name: str, value: float) -> None:
-    require(math.isfinite(value) and value > 0, f"{name} must be > 0, not {value}")
+    require(math.isfinite(value) and value > 0, f"{name} must be finite and > 0, not {value}")
 
 
 def require_decay_rates(beta1: float, beta2: float = 0.5) -> None:

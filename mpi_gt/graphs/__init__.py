@@ -1,5 +1,6 @@
 """A checked graph with its mixing matrix, from what the user named."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +68,9 @@ class Network:
 
 def parse_graph(text: str) -> Callable[[int], "Graph"]:
     """What builds the graph that `text` names for n nodes: a family, `nx.NAME`, or a file."""
-    if Path(text).is_file():
-        return lambda n: read_graph(Path(text), n)
+    with contextlib.suppress(OSError, ValueError):  # no name that a file could have
+        if Path(text).is_file():
+            return lambda n: read_graph(Path(text), n)
     name, options = split(text)
     if name.startswith("nx."):
         return lambda n: from_networkx(name.removeprefix("nx."), options, n)

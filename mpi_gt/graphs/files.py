@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from ..errors import UserError
+from ..spec import integer
 from .families import as_integers
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def read_edge_list(path: Path) -> "Graph":
         if not words:
             continue
         try:
-            i, j = (int(word) for word in words)
-        except ValueError:
+            i, j = (integer("node", word) for word in words)
+        except (ValueError, UserError):
             raise UserError(
                 f"{path}, line {number}: expected two node numbers, found '{line.strip()}'"
             ) from None

@@ -36,6 +36,12 @@ class Place:
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
+def require(condition: bool, message: str) -> None:
+    """Refuse an option outside its domain."""
+    if not condition:
+        raise ValueError(message)
+
+
 class Draws:
     """Fresh numbers for each t = 1, 2, ... and seed, shape (seeds, width); any t at any time.
 
@@ -94,6 +100,11 @@ class Problem(ABC):
     @abstractmethod
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         """The exact local loss (seeds,) and gradient (seeds, dim) at x."""
+
+    @classmethod
+    def prepare(cls, data_dir: str | None, **options: Any) -> None:
+        """Make ready what all ranks of a host will read; called on one of them, before all."""
+        return
 
     @classmethod
     def parts(cls, nodes: int, **options: Any) -> list[Any] | None:

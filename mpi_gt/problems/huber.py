@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..errors import UserError
-from ..files import read_arrays
-from .base import Array, Draws, Place, Problem
+from ..files import cast, read_arrays
+from .base import Array, Draws, Place, Problem, require
 from .truncated_normal import TruncatedNormal
 
 
@@ -45,26 +45,27 @@ class Huber(Problem):
         phi: Literal["dense", "diagonal"] = "dense",
         data: str | None = None,
     ) -> None:
-        _require(dim is None or dim >= 1, f"dim must be at least 1, not {dim}")
-        _require(0 < threshold < math.inf, f"threshold must be > 0, not {threshold}")
-        _require(0 <= spread < math.inf, f"spread must be >= 0, not {spread}")
-        _require(0 <= noise < math.inf, f"noise must be >= 0, not {noise}")
-        _require(0 < truncate < math.inf, f"truncate must be > 0, not {truncate}")
+        require(dim is None or dim >= 1, f"dim must be at least 1, not {dim}")
+        require(0 < threshold < math.inf, f"threshold must be > 0, not {threshold}")
+        require(0 <= spread <= 1e100, f"spread must be in [0, 1e100], not {spread}")
+        usable = noise == 0 or 1e-100 <= noise <= 1e100
+        require(usable, f"noise must be 0, or in [1e-100, 1e100], not {noise}")
+        require(0 < truncate <= 1e100, f"truncate must be in (0, 1e100], not {truncate}")
         # below that the noise is uniform in all but name, and its variance lost to cancellation
-        _require(truncate >= noise / 1000, f"truncate must be at least noise/1000 = {noise / 1000}")
+        require(truncate >= noise / 1000, f"truncate must be at least noise/1000 = {noise / 1000}")
         self.threshold = threshold
         if data is None:
             self.dim = 10 if dim is None else dim
             self._phi, theta = self._generate(place, phi, spread)
         else:
-            _require(spread == 0, "spread does not go with data: put it into the file's x_star")
-            _require(phi == "dense", "phi=diagonal does not go with data")
+            require(spread == 0, "spread does not go with data: put it into the file's x_star")
+            require(phi == "dense", "phi=diagonal does not go with data")
             self.dim = len(place.part.theta)
-            _require(dim in (None, self.dim), f"dim is {dim}, but {data} has {self.dim}")
+            require(dim in (None, self.dim), f"dim is {dim}, but {data} has {self.dim}")
             self._phi, theta = place.part.phi[np.newaxis], place.part.theta[np.newaxis]
             theta = np.repeat(theta, len(place.seeds), axis=0)
-        self._phi = self._phi.astype(place.dtype)
-        self._theta = theta.astype(place.dtype)
+        self._phi = cast("Phi", self._phi, place.dtype)
+        self._theta = cast("theta", theta, place.dtype)
         self._scale = 1 / self.dim if reduce == "mean" else 1.0
         self._distribution = TruncatedNormal(noise, truncate) if noise > 0 else None
         if self._distribution:
@@ -160,7 +161,7 @@ class Huber(Problem):
 
 def _read(path: Path, nodes: int) -> list[Measurements]:
     """Phi and theta of every node, checked."""
-    arrays = read_arrays(path)
+    arrays = read_arrays(path, ("Phi", "x_star", "theta"))
     phi = arrays.get("Phi")
     if phi is None or ("x_star" in arrays) == ("theta" in arrays):
         raise UserError(
@@ -179,10 +180,7 @@ def _read(path: Path, nodes: int) -> list[Measurements]:
         raise UserError(f"{path}: {name} must have shape {shapes}, not {given.shape}")
     given = np.broadcast_to(given, expected[0])
     if name == "x_star":
-        given = np.matmul(phi, given[..., np.newaxis])[..., 0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            given = np.matmul(phi, given[..., np.newaxis])[..., 0]
+        given = cast(f"{path}: Phi x_star", given, np.float64)
     return [Measurements(a.copy(), b.copy()) for a, b in zip(phi, given, strict=True)]
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)

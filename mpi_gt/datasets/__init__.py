@@ -1,0 +1,124 @@
+"""Data that a rank can read its own rows of, without ever holding the whole."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .catalog import DATASETS, Dataset
+from .libsvm import parse_libsvm
+from .splits import parse_split, rows_of_node
+from .store import prepare, prepared_folder, read_compressed
+
+Array = NDArray[Any]
+
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "Prepared",
+    "Source",
+    "Synthetic",
+    "parse_libsvm",
+    "parse_split",
+    "prepare",
+    "prepared_folder",
+    "read_compressed",
+    "rows_of_node",
+    "say",
+]
+
+
+def say(text: str) -> None:
+    """Long work on files is told on standard error, by the one rank that does it."""
+    print(f"mpi-gt: {text}", file=sys.stderr, flush=True)
+
+
+BLOCK = 1 << 20  # bytes that are read at once
+
+
+class Source(Protocol):
+    """Rows of features and labels."""
+
+    @property
+    def classes(self) -> int: ...
+    @property
+    def scale(self) -> float:
+        """What the features that `read` gives are to be multiplied by."""
+        ...
+
+    def labels(self) -> Array: ...
+    def read(self, rows: Array) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One part (train, test) of a prepared dataset. The file is opened to read, never mapped."""
+
+    folder: Path
+    part: str
+    classes: int
+    scale: float
+
+    @classmethod
+    def of(cls, dataset: Dataset, part: str = "train") -> "Prepared":
+        return cls(prepared_folder(dataset), part, dataset.classes, dataset.scale)
+
+    def exists(self) -> bool:
+        return (self.folder / f"{self.part}-x.npy").exists()
+
+    def labels(self) -> Array:
+        labels: Array = np.load(self.folder / f"{self.part}-y.npy")
+        return labels
+
+    def read(self, rows: Array) -> Array:
+        """These rows (ascending), a block of the file at a time."""
+        with (self.folder / f"{self.part}-x.npy").open("rb") as file:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            start, width = file.tell(), shape[1] * dtype.itemsize
+            result = np.empty((len(rows), shape[1]), dtype)
+            per_block = max(1, BLOCK // width)
+            done = 0
+            while done < len(rows):
+                first = int(rows[done])
+                end = int(np.searchsorted(rows, first + per_block))
+                file.seek(start + first * width)
+                count = int(rows[end - 1]) - first + 1
+                block = np.frombuffer(file.read(count * width), dtype).reshape(count, shape[1])
+                result[done:end] = block[rows[done:end] - first]
+                done = end
+        return result
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Gaussian clouds, one a class, made row by row: any part of it without the rest."""
+
+    rows: int
+    features: int
+    classes: int
+    seed: int
+    part: int = 0  # another part of the same clouds
+    scale: float = 1.0
+
+    ROWS = 1024  # made together
+
+    def labels(self) -> Array:
+        return np.arange(self.rows) % self.classes
+
+    def read(self, rows: Array) -> Array:
+        centres = self._random(0xFFFFFFFF).standard_normal((self.classes, self.features))
+        result = np.empty((len(rows), self.features), np.float32)
+        for block in np.unique(rows // self.ROWS):
+            begin, end = np.searchsorted(rows, [block * self.ROWS, (block + 1) * self.ROWS])
+            noise = self._random(int(block)).standard_normal((self.ROWS, self.features))
+            wanted = rows[begin:end]
+            result[begin:end] = centres[wanted % self.classes] + noise[wanted % self.ROWS]
+        return result
+
+    def _random(self, block: int) -> np.random.Generator:
+        part = 0 if block == 0xFFFFFFFF else self.part
+        return np.random.Generator(np.random.Philox(key=[self.seed, part << 32 | block]))

@@ -1,0 +1,236 @@
+"""Multinomial logistic regression with the non-convex Geman-McClure regulariser."""
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import datasets
+from ..errors import UserError
+from ..files import cast, read_arrays
+from .base import Array, Draws, Place, Problem, require
+
+
+class Shard(NamedTuple):
+    """One node's rows of a user's own data."""
+
+    features: Array
+    labels: Array
+    classes: int
+
+
+class Softmax(Problem):
+    """f_i(W) = mean_j -log softmax(W y_j)[l_j] + reg sum w²/(1 + w²) over this node's rows.
+
+    W is (classes, features), flattened, without a bias. A stochastic gradient takes `batch` rows,
+    drawn with replacement. `split` says which rows a node has: iid, label (sorted) or
+    dirichlet:CONC; it depends on `split_seed`, not on the run's seeds. The data: a `dataset` by
+    name, or `synthetic` (`rows`, `features`, `classes`), or a file: `data=FILE.npz` with X and y,
+    or `libsvm=FILE` with so many `features`.
+    """
+
+    BATCH = 1  # the purpose of the random numbers
+    CHUNK = 1 << 18  # entries of features that `evaluate` converts at once
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        dataset: str = "synthetic",
+        batch: int = 32,
+        reg: float = 0.01,
+        split: str = "iid",
+        split_seed: int = 0,
+        rows: int = 4096,
+        features: int | None = None,
+        classes: int = 4,
+        data: str | None = None,
+        libsvm: str | None = None,
+    ) -> None:
+        _check_source(dataset, data, libsvm)
+        require(batch >= 1, f"batch must be at least 1, not {batch}")
+        require(0 <= reg < math.inf, f"reg must be >= 0, not {reg}")
+        require(split_seed >= 0, f"split_seed must be >= 0, not {split_seed}")
+        datasets.parse_split(split)
+        self.reg = reg
+        self._test: datasets.Source | None = None
+        if data is not None or libsvm is not None:
+            shard: Shard = place.part
+            self._x, self._labels, self.classes = shard
+            self._x = cast("X", self._x, np.float32)
+            self._scale = 1.0
+        else:
+            source: datasets.Source
+            if dataset == "synthetic":
+                require(rows >= 1, f"rows must be at least 1, not {rows}")
+                require(classes >= 2, f"classes must be at least 2, not {classes}")
+                width = 20 if features is None else features
+                require(width >= 1, f"features must be at least 1, not {width}")
+                source = datasets.Synthetic(rows, width, classes, split_seed)
+                self._test = datasets.Synthetic(rows // 4, width, classes, split_seed, part=1)
+            else:
+                source = datasets.Prepared.of(datasets.DATASETS[dataset])
+                test = datasets.Prepared.of(datasets.DATASETS[dataset], "test")
+                self._test = test if test.exists() else None
+            labels = source.labels()
+            mine = datasets.rows_of_node(split, labels, place.node, place.nodes, split_seed)
+            self._x, self._labels = source.read(mine), labels[mine]
+            self.classes, self._scale = source.classes, source.scale
+        self._labels = self._labels.astype(np.intp)
+        self._place = place
+        self._evaluated: tuple[Any, Array] = (None, np.empty(0))  # x and the accuracy at it
+        self._batch = np.arange(batch)
+        self.dim = self.classes * self._x.shape[1]
+        count = len(self._x)
+        # u < 1, but u * count may round up to count
+        self._rows = Draws(
+            place,
+            self.BATCH,
+            batch,
+            lambda uniform: np.minimum((uniform * count).astype(np.intp), count - 1),
+        )
+
+    def gradient(self, t: int, x: Array) -> Array:
+        rows = self._rows(t)  # (seeds, batch)
+        w = x.reshape(len(x), self.classes, -1)
+        y = self._x[rows].astype(x.dtype)
+        if self._scale != 1:
+            y *= self._scale
+        p = np.matmul(y, w.transpose(0, 2, 1))  # (seeds, batch, classes)
+        _softmax(p)
+        seeds = np.arange(len(x))[:, np.newaxis]
+        p[seeds, self._batch, self._labels[rows]] -= 1
+        p *= 1 / rows.shape[1]
+        gradient = np.matmul(p.transpose(0, 2, 1), y).reshape(x.shape)
+        gradient += self._regulariser_slope(x)
+        return gradient
+
+    def evaluate(self, x: Array) -> tuple[Array, Array]:
+        """Over all rows of this node, a chunk at a time: memory does not grow with the data."""
+        loss, gradient, correct = self._walk(x)
+        self._evaluated = x, correct / len(self._x)
+        regulariser = self.reg * (x * x / (1 + x * x)).sum(axis=-1)
+        return loss / len(self._x) + regulariser, gradient / len(self._x) + self._regulariser_slope(
+            x
+        )
+
+    def accuracy(self, x: Array) -> Array:
+        """The share of this node's rows that are classified rightly."""
+        at, accuracy = self._evaluated
+        return accuracy if at is x else self._walk(x)[2] / len(self._x)
+
+    def test_score(self, x: Array) -> Array:
+        """Of this node's share of the test part: the rows that are right (seeds), and all rows."""
+        if self._test is None:
+            return np.zeros(len(x) + 1, np.int64)
+        labels = self._test.labels()
+        bounds = np.linspace(0, len(labels), self._place.nodes + 1).astype(int)
+        mine = np.arange(bounds[self._place.node], bounds[self._place.node + 1])
+        w = self._stacked(x)
+        correct = np.zeros(len(x), np.int64)
+        for begin in range(0, len(mine), self._chunk_rows):
+            rows = mine[begin : begin + self._chunk_rows]
+            z = (self._test.read(rows) * self._scale @ w).reshape(len(rows), len(x), -1)
+            correct += (z.argmax(axis=2) == labels[rows][:, np.newaxis]).sum(axis=0)
+        return np.append(correct, len(mine))
+
+    @property
+    def _chunk_rows(self) -> int:
+        return max(1, self.CHUNK // self._x.shape[1])
+
+    def _stacked(self, x: Array) -> Array:
+        """The weights of all seeds side by side, (features, seeds * classes)."""
+        return np.ascontiguousarray(x.reshape(len(x) * self.classes, -1).T)
+
+    def _walk(self, x: Array) -> tuple[Array, Array, Array]:
+        """Sums over the rows: loss (seeds,), gradient (seeds, dim), rightly classified (seeds,)."""
+        seeds = len(x)
+        w = self._stacked(x)
+        loss, correct = np.zeros(seeds), np.zeros(seeds, np.int64)
+        gradient = np.zeros((seeds * self.classes, self._x.shape[1]))
+        for begin in range(0, len(self._x), self._chunk_rows):
+            y = self._x[begin : begin + self._chunk_rows].astype(np.float64)
+            if self._scale != 1:
+                y *= self._scale
+            labels = self._labels[begin : begin + len(y)]
+            every = np.arange(len(y))
+            z = (y @ w).reshape(len(y), seeds, self.classes)
+            correct += (z.argmax(axis=2) == labels[:, np.newaxis]).sum(axis=0)
+            chosen = z[every, :, labels]
+            loss -= chosen.sum(axis=0)
+            loss += _softmax(z).sum(axis=0)
+            z[every, :, labels] -= 1
+            gradient += z.reshape(len(y), -1).T @ y
+        return loss, gradient.reshape(seeds, -1), correct
+
+    def _regulariser_slope(self, x: Array) -> Array:
+        return 2 * self.reg * x / np.square(1 + x * x)
+
+    @classmethod
+    def prepare(cls, data_dir: str | None, *, dataset: str = "synthetic", **options: Any) -> None:
+        if dataset in datasets.DATASETS and not (options.get("data") or options.get("libsvm")):
+            datasets.prepare(datasets.DATASETS[dataset], data_dir, datasets.say)
+
+    @classmethod
+    def parts(
+        cls,
+        nodes: int,
+        *,
+        data: str | None = None,
+        libsvm: str | None = None,
+        features: int | None = None,
+        split: str = "iid",
+        split_seed: int = 0,
+        **options: Any,
+    ) -> list[Any] | None:
+        _check_source(options.get("dataset", "synthetic"), data, libsvm)
+        if data is None and libsvm is None:
+            return None
+        if libsvm is not None:
+            x, y = datasets.parse_libsvm(datasets.read_compressed(Path(libsvm)), libsvm, features)
+        else:
+            x, y = _read_npz(Path(str(data)))
+        kinds, labels = np.unique(y, return_inverse=True)
+        if len(kinds) < 2:
+            raise UserError(f"{data or libsvm}: all rows have the same label {kinds[0]}")
+        shards = []
+        for node in range(nodes):
+            mine = datasets.rows_of_node(split, labels, node, nodes, split_seed)
+            shards.append(Shard(x[mine], labels[mine], len(kinds)))
+        return shards
+
+
+def _softmax(z: Array) -> Array:
+    """Softmax over the last axis, in place; log sum exp of what was there."""
+    largest = z.max(axis=-1, keepdims=True)
+    z -= largest
+    np.exp(z, out=z)
+    total = z.sum(axis=-1, keepdims=True)
+    z /= total
+    return (largest + np.log(total))[..., 0]
+
+
+def _check_source(dataset: str, data: str | None, libsvm: str | None) -> None:
+    if dataset != "synthetic" and dataset not in datasets.DATASETS:
+        from ..spec import nearest
+
+        known = [*datasets.DATASETS, "synthetic"]
+        raise UserError(f"unknown dataset '{dataset}'{nearest(dataset, known)}")
+    if (dataset != "synthetic") + (data is not None) + (libsvm is not None) > 1:
+        raise UserError("softmax takes one of dataset, data and libsvm")
+
+
+def _read_npz(path: Path) -> tuple[Array, Array]:
+    arrays = read_arrays(path, ("X", "y"))
+    if not {"X", "y"} <= set(arrays):
+        raise UserError(f"{path} must hold X (rows, features) and y (rows,)")
+    x, y = arrays["X"], arrays["y"]
+    if x.ndim != 2 or x.shape[1] < 1 or y.shape != x.shape[:1]:
+        raise UserError(
+            f"{path}: X must be (rows, features) and y (rows,), not {x.shape} and {y.shape}"
+        )
+    broken = np.flatnonzero(y != np.round(y))
+    if len(broken):
+        raise UserError(f"{path}: y[{broken[0]}] is {y[broken[0]]}, not a whole number")
+    return x, y.astype(np.int64)

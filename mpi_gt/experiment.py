@@ -95,6 +95,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     except UserError:
         node.free()
         raise
+    facts["problem"] = _problem_facts(problem)
     return Experiment(config, node, problem, entries, x1, facts)
 
 
@@ -114,6 +115,7 @@ def _build_stacked(config: RunConfig) -> Experiment:
     node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
     entries = _tried_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None), "graph": network.facts()}
+    facts["problem"] = _problem_facts(problems[0])
     return Experiment(config, node, problem, entries, x1, facts)
 
 
@@ -235,6 +237,10 @@ def _make_problem(config: RunConfig, place: Place) -> Problem:
     if not isinstance(getattr(problem, "dim", None), int | np.integer):
         raise UserError(f"problem {name} has no whole number `dim`")
     return problem
+
+
+def _problem_facts(problem: Problem) -> dict[str, Any]:
+    return problem.facts() if hasattr(problem, "facts") else {}
 
 
 def _tried_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:

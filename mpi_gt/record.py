@@ -165,6 +165,11 @@ class Recorder:
         self._save()
         for warning in self.facts["warnings"]:
             self._progress.note(f"warning: {warning}")
+        if dropped := self.facts["problem"].get("rows_dropped"):
+            each = self.facts["problem"]["rows_per_node"]
+            self._progress.note(
+                f"{each} rows on each node; {dropped} that do not divide are dropped"
+            )
 
     def begin(self, label: str) -> None:
         self._progress.begin(label)
@@ -252,7 +257,8 @@ class Recorder:
             if "summary" in self.facts:
                 write_json(self.directory.path / "summary.json", self.facts["summary"])
             self.directory.close()
-            self._draw(self.directory.path)
+            if self.rows:
+                self._draw(self.directory.path)
         status = "failed" if exit_code else "finished"
         self.facts.update(status=status, exit_code=exit_code, finished=_now())
         self._save()

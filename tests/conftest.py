@@ -1,9 +1,14 @@
 """Which MPIs there are to test with, and running a command to its end."""
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from support import MPIS, Finished, Mpi, find_mpi, finish, skip_or_fail, start
+
+from mpi_gt.datasets import DATASETS, prepare
+from mpi_gt.datasets.store import cache_folder
 
 
 def pytest_generate_tests(metafunc):
@@ -44,3 +49,23 @@ def call():
         return done
 
     return call
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The raw datasets: beside the checkout, or where $MPI_GT_DATA says."""
+    beside = Path(__file__).parent.parent.parent / "shared" / "data"
+    for folder in (beside, Path(os.environ.get("MPI_GT_DATA", "absent"))):
+        if (folder / "mnist").is_dir():
+            return folder
+    skip_or_fail("the datasets are not here: set MPI_GT_DATA to a folder with a9a/, mnist/, ...")
+    raise AssertionError("unreachable")
+
+
+@pytest.fixture(scope="session")
+def prepared_data(data_dir, tmp_path_factory) -> Path:
+    """All datasets, prepared in a cache of the tests' own, which is in force from here on."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    for dataset in DATASETS.values():
+        prepare(dataset, str(data_dir))
+    return cache_folder() / "prepared"

@@ -227,6 +227,62 @@ def test_a_killed_rank_ends_the_launch(mpi, tmp_path):
     assert facts(out)["status"] == "failed"
 
 
+def test_killing_the_parent_ends_the_run(mpi, tmp_path):
+    out = tmp_path / "run"
+    words = ["run", "-n", "3", "--iterations", "10000000", "--out", out, "--quiet"]
+    process = start(mpi.mpi_gt(*words, "--log-every", "50"))
+    rows = out / "metrics.csv"
+    wait_for(lambda: rows.exists() and len(rows.read_text().splitlines()) > 2)
+    assert len(ranks_of(out)) == 3
+    process.kill()
+    wait_for(lambda: not ranks_of(out), limit=15)
+    finish(process)
+
+
+def test_what_is_ignored_stays_ignored(openmpi, tmp_path):
+    """nohup has the hang-up signal ignored."""
+    out = tmp_path / "run"
+    words = ["run", "-n", "2", "--iterations", "1000", "--out", out, "--quiet"]
+    process = start(["nohup", *openmpi.mpi_gt(*words)])
+    wait_for(lambda: (out / "run.json").exists())
+    process.send_signal(signal.SIGHUP)
+    assert finish(process).code == 0
+
+
+def test_only_root_needs_the_files(mpi, call, tmp_path):
+    """A folder that the other hosts do not have: here, ranks in another working directory."""
+    (tmp_path / "edges.txt").write_text("0 1\n")
+    np.save(tmp_path / "x1.npy", np.zeros(10))
+    (tmp_path / "elsewhere").mkdir()
+    words = [mpi.python, "-m", "mpi_gt", "run", "--graph", "edges.txt", "--x1", "x1.npy"]
+    words += ["--iterations", "3", "--quiet", "--out", "run"]
+    launcher = mpi.mpirun(1)
+    done = call(
+        [*launcher, *words, ":", "-n", "1", "-wdir", tmp_path / "elsewhere", *words],
+        cwd=tmp_path,
+        limit=60,
+    )
+    assert (done.out, done.err) == ("", "")
+    assert output(tmp_path / "run").shape == (2, 1, 10)
+
+
+def test_two_runs_in_one_second_get_a_directory_each(openmpi, tmp_path):
+    words = openmpi.mpi_gt("run", "-n", "2", "--iterations", "5", "--quiet")
+    for process in [start(words, cwd=tmp_path) for _ in range(2)]:
+        assert finish(process).code == 0
+    assert sorted(facts(path)["status"] for path in (tmp_path / "runs").iterdir()) == [
+        "finished",
+        "finished",
+    ]
+
+
+def test_options_behind_two_dashes(openmpi, call, tmp_path):
+    (tmp_path / "e.toml").write_text("iterations = 3")
+    call(openmpi.mpi_gt("run", "-n", "2", "--quiet", "--", "e.toml"), cwd=tmp_path)
+    call(openmpi.mpi_gt("run", "-n", "2", "--quiet", "--out=-odd", "e.toml"), cwd=tmp_path)
+    assert (tmp_path / "-odd" / "run.json").exists()
+
+
 def test_help_is_printed_once(mpi, call):
     done = call(mpi.mpirun(4, str(mpi.bin / "mpi-gt"), "run", "--help"))
     assert done.out.count("usage: mpi-gt run") == 1

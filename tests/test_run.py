@@ -2,6 +2,9 @@
 
 import csv
 import json
+import signal
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -127,6 +130,83 @@ def test_divergence_keeps_what_was_measured(tmp_path):
     assert not (out / "final.npz").exists()
 
 
+def test_divergence_names_the_node_whose_state_it_is(tmp_path):
+    """One bad state makes the mean bad, and with it every node's loss there."""
+    phi = np.stack([np.eye(2)] * 4)
+    theta = np.ones((4, 2))
+    phi[3] *= 1e76
+    theta[3] = 1e77
+    np.savez(tmp_path / "data.npz", Phi=phi, theta=theta)
+    with pytest.raises(Diverged, match="after iteration 1: node 3, seed 0"):
+        stacked(
+            n=4,
+            graph="ring",
+            problem=f"huber:data={tmp_path / 'data.npz'},noise=0,threshold=1e78",
+            algorithm="gt-adaptive:lr=1e300",
+            log_every=1,
+        )
+
+
+def test_metrics_that_are_not_finite_are_a_divergence(tmp_path):
+    np.save(tmp_path / "x1.npy", np.array([[1e200] * 10, [-1e200] * 10, [0.0] * 10]))
+    with pytest.raises(Diverged, match="after iteration 0"):
+        stacked(n=3, x1=str(tmp_path / "x1.npy"), out=str(tmp_path / "run"))
+    json.loads((tmp_path / "run" / "run.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_values_too_large_for_float32_are_bad_input(tmp_path):
+    np.save(tmp_path / "x1.npy", np.full(10, 1e300))
+    with pytest.raises(UserError, match="too large for float32"):
+        stacked(x1=str(tmp_path / "x1.npy"), dtype="float32")
+
+
+def test_what_a_python_caller_may_give(tmp_path):
+    result = stacked(
+        iterations=np.int64(3), out=tmp_path / "run", dtype=np.float32, log_every=np.int32(1)
+    )
+    assert result.x.dtype == np.float32
+    assert (tmp_path / "run" / "final.npz").exists()
+    for bad in ({"quiet": "false"}, {"problem": None}, {"iterations": 2.5}, {"seeds": True},
+                {"out": "a\0b"}, {"dtype": int}):  # fmt: skip
+        with pytest.raises(UserError, match=next(iter(bad))):
+            stacked(**bad)
+
+
+def test_overwriting_destroys_nothing_where_it_cannot_work(tmp_path):
+    out = tmp_path / "run"
+    (out / "loss.png").mkdir(parents=True)
+    (out / "run.json").write_text("keep")
+    with pytest.raises(UserError, match=r"loss\.png"):
+        stacked(out=str(out), overwrite=True)
+    assert (out / "run.json").read_text() == "keep"
+
+
+def test_names_with_brackets_are_shown_as_they_are(tmp_path, capsys):
+    (tmp_path / "a[bold]b[").mkdir()
+    path = tmp_path / "a[bold]b[" / "x].npz"
+    np.savez(path, Phi=np.ones((2, 1, 1)), theta=np.ones((2, 1)))
+    words = ["run", "--stacked", "-n", "2", "--iterations", "2", "--out", str(tmp_path / "[r]")]
+    assert main([*words, "--problem", f"huber:data={path}"]) == 0
+    assert "[bold]" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_an_interrupted_stacked_run_says_so(tmp_path):
+    from support import finish, start
+
+    out = tmp_path / "run"
+    words = ["-m", "mpi_gt", "run", "--stacked", "-n", "3", "--iterations", "1e9", "--log-every"]
+    process = start([sys.executable, *words, "10", "--quiet", "--out", out])
+    begin = time.monotonic()
+    while not (out / "metrics.csv").exists() or (out / "metrics.csv").stat().st_size < 500:
+        assert time.monotonic() - begin < 30
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert finish(process, limit=20).code == 128 + signal.SIGTERM
+    facts = json.loads((out / "run.json").read_text())
+    assert facts["status"] == "failed"
+    assert "SIGTERM" in facts["error"]
+
+
 def test_lost_message_is_reported_at_once(tmp_path, capsys, monkeypatch):
     """A mix that loses what one neighbour sent breaks mean(s) = mean(g)."""
     from mpi_gt.stacked import Product, Products, StackedNode
@@ -182,6 +262,22 @@ BAD = [
     ["--graph", "rong"],
     ["--graph", "er:p=1.5"],
     ["--graph", ""],
+    ["--graph", "x" * 300],
+    ["--out", "x" * 300],
+    ["--out", ""],
+    ["--seed", "18446744073709551616"],
+    ["--seeds", "1e18"],
+    ["--problem", "huber:noise=1e-320"],
+    ["--problem", "huber:noise=1e200,truncate=1e200"],
+    ["--problem", "huber:spread=1.5e308"],
+    ["--problem", "huber:dim=1_0"],
+    ["--problem", "huber:dim=1e7"],
+    ["--x1", "header.npy"],
+    ["--problem", "huber:data=damaged.npz"],
+    ["digits.toml"],
+    ["deep.toml"],
+    ["twice.toml"],
+    ["--", "absent.toml"],
     ["--weights", "absent.npy"],
     ["--iterations", "0"],
     ["--iterations", "many"],
@@ -202,7 +298,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("words", BAD, ids=" ".join)
+@pytest.mark.parametrize("words", BAD, ids=lambda words: " ".join(words)[:40])
 def test_bad_input_is_one_clear_message_and_exit_code_two(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").mkdir()
@@ -210,6 +306,18 @@ def test_bad_input_is_one_clear_message_and_exit_code_two(tmp_path, monkeypatch,
     (tmp_path / "bad.toml").write_text("iterations = = 3")
     (tmp_path / "unknown.toml").write_text("iterationen = 3")
     (tmp_path / "typed.toml").write_text("iterations = [3]")
+    (tmp_path / "digits.toml").write_text("iterations = " + "1" * 5000)
+    (tmp_path / "deep.toml").write_text("iterations = " + "[" * 5000)
+    (tmp_path / "twice.toml").write_text("log-every = 1\nlog_every = 2")
+    with (tmp_path / "header.npy").open("wb") as file:
+        shape = (999_999_999_999,)
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": shape}
+        )
+    np.savez_compressed(tmp_path / "damaged.npz", Phi=np.arange(4000.0), theta=np.ones(1))
+    damaged = bytearray((tmp_path / "damaged.npz").read_bytes())
+    damaged[300:400] = bytes(100)
+    (tmp_path / "damaged.npz").write_bytes(damaged)
     code = main(["run", "--stacked", "-n", "4", "--iterations", "5", *words])
     captured = capsys.readouterr()
     assert code == 2

@@ -101,6 +101,10 @@ class Problem(ABC):
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         """The exact local loss (seeds,) and gradient (seeds, dim) at x."""
 
+    def facts(self) -> dict[str, Any]:
+        """What run.json should say of the data, as far as it is the same on every node."""
+        return {}
+
     @classmethod
     def prepare(cls, data_dir: str | None, **options: Any) -> None:
         """Make ready what all ranks of a host will read; called on one of them, before all."""

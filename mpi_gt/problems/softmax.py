@@ -18,6 +18,7 @@ class Shard(NamedTuple):
     features: Array
     labels: Array
     classes: int
+    total: int  # rows of the whole file
 
 
 class Softmax(Problem):
@@ -57,7 +58,7 @@ class Softmax(Problem):
         self._test: datasets.Source | None = None
         if data is not None or libsvm is not None:
             shard: Shard = place.part
-            self._x, self._labels, self.classes = shard
+            self._x, self._labels, self.classes, self._total = shard
             self._x = cast("X", self._x, np.float32)
             self._scale = 1.0
         else:
@@ -74,6 +75,7 @@ class Softmax(Problem):
                 test = datasets.Prepared.of(datasets.DATASETS[dataset], "test")
                 self._test = test if test.exists() else None
             labels = source.labels()
+            self._total = len(labels)
             mine = datasets.rows_of_node(split, labels, place.node, place.nodes, split_seed)
             self._x, self._labels = source.read(mine), labels[mine]
             self.classes, self._scale = source.classes, source.scale
@@ -90,6 +92,16 @@ class Softmax(Problem):
             batch,
             lambda uniform: np.minimum((uniform * count).astype(np.intp), count - 1),
         )
+
+    def facts(self) -> dict[str, Any]:
+        rows = len(self._x) * self._place.nodes
+        return {
+            "rows": self._total,
+            "rows_per_node": len(self._x),
+            "rows_dropped": self._total - rows,  # those that do not divide evenly
+            "features": self._x.shape[1],
+            "classes": self.classes,
+        }
 
     def gradient(self, t: int, x: Array) -> Array:
         rows = self._rows(t)  # (seeds, batch)
@@ -197,7 +209,7 @@ class Softmax(Problem):
         shards = []
         for node in range(nodes):
             mine = datasets.rows_of_node(split, labels, node, nodes, split_seed)
-            shards.append(Shard(x[mine], labels[mine], len(kinds)))
+            shards.append(Shard(x[mine], labels[mine], len(kinds), len(x)))
         return shards
 
 

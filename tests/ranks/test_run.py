@@ -47,6 +47,23 @@ def test_every_algorithm_equals_stacked(comm):
             assert mine["bytes"] == theirs["bytes"]
 
 
+def test_softmax_equals_stacked(comm):
+    options = {"problem": "softmax:rows=333,split=dirichlet:0.5", "iterations": 20, "seeds": 2}
+    ours = mpi_gt.run(comm, algorithm="gt:lr=0.1", **options)
+    stacked = mpi_gt.run(stacked=True, n=comm.size, algorithm="gt:lr=0.1", **options)
+    assert np.abs(ours.x - stacked.x[comm.rank]).max() <= 1e-12
+    if comm.rank == 0:
+        assert ours.facts["test_accuracy"] == stacked.facts["test_accuracy"]
+        assert ours.metrics[-1]["accuracy"] == pytest.approx(stacked.metrics[-1]["accuracy"])
+
+
+def test_errors_leak_no_communicators(comm):
+    """MPICH has some two thousand of them."""
+    for _ in range(50):
+        with pytest.raises(UserError):
+            mpi_gt.run(comm, problem="huber:dim=0")
+
+
 def test_two_runs_side_by_side_on_halves_of_the_world():
     world = MPI.COMM_WORLD
     half = world.Split(world.rank % 2)

@@ -1,0 +1,323 @@
+"""Finding, checking, fetching, preparing and splitting data; the real files where they are."""
+
+import gzip
+import hashlib
+import http.server
+import multiprocessing
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpi_gt.cli import main
+from mpi_gt.datasets import DATASETS, Prepared, Synthetic, rows_of_node, store
+from mpi_gt.datasets.catalog import Dataset, RawFile
+from mpi_gt.errors import UserError
+
+CONTENT = b"+1 1:0.5 3:2\n-1 2:1\n" * 500
+
+
+def parse_toy(raw):
+    numbers = np.frombuffer(raw["toy"][:1000], np.uint8).reshape(100, 10)
+    return {"train": (numbers, (numbers[:, 0] % 2).astype(np.uint8))}
+
+
+def toy(*urls):
+    file = RawFile("toy", hashlib.sha256(CONTENT).hexdigest(), urls)
+    return Dataset("toy", "a toy", 100, 10, 2, (file,), parse_toy)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MPI_GT_DATA", raising=False)
+    return tmp_path / "cache" / "mpi-gt"
+
+
+# ---- the real files
+
+COUNTS = {
+    "a9a": {"train": (32561, [24720, 7841]), "test": (16281, [12435, 3846])},
+    "covertype": {"train": (581012, [211840, 283301, 35754, 2747, 9493, 17367, 20510])},
+    "mnist": {
+        "train": (60000, [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]),
+        "test": (10000, [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]),
+    },
+}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_real_dataset(name, prepared_data):
+    dataset = DATASETS[name]
+    for part, (rows, counts) in COUNTS[name].items():
+        source = Prepared.of(dataset, part)
+        labels = source.labels()
+        assert np.bincount(labels).tolist() == counts
+        assert len(labels) == rows
+        whole = np.load(source.folder / f"{part}-x.npy", mmap_mode="r")
+        assert whole.shape == (rows, dataset.features)
+        assert whole.dtype in (np.float32, np.uint8)
+        some = np.sort(np.random.default_rng(0).choice(rows, 999, replace=False))
+        np.testing.assert_array_equal(source.read(some), whole[some])
+    assert dataset.rows == COUNTS[name]["train"][0]
+    assert Prepared.of(dataset, "test").exists() == ("test" in COUNTS[name])
+
+
+def test_features_are_as_the_mathematics_says(prepared_data):
+    covertype = np.load(prepared_data / "covertype-1" / "train-x.npy")
+    np.testing.assert_allclose(covertype[:, :10].mean(axis=0, dtype=float), 0, atol=1e-6)
+    np.testing.assert_allclose(covertype[:, :10].std(axis=0, dtype=float), 1, atol=1e-6)
+    assert set(np.unique(covertype[:, 10:])) == {0, 1}
+    a9a = np.load(prepared_data / "a9a-1" / "train-x.npy")
+    assert int(a9a.sum()) == 451592
+    mnist = Prepared.of(DATASETS["mnist"])
+    assert mnist.scale * np.load(mnist.folder / "train-x.npy").max() == 1
+
+
+def test_verify_the_real_files(data_dir, capsys):
+    assert main(["data", "verify", "a9a", "--data-dir", str(data_dir)]) == 0
+    assert capsys.readouterr().out.count("as published") == 2
+
+
+# ---- looking for files, and the wrong ones
+
+
+def place(folder, content, suffix=".gz"):
+    path = folder / "toy" / f"toy{suffix}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content) if suffix == ".gz" else content)
+    return path
+
+
+def test_order_of_folders(cache, tmp_path, monkeypatch):
+    dataset = toy()
+    file = dataset.files[0]
+    assert store.find_raw(dataset, file, None) is None
+    last = place(cache / "raw", CONTENT)
+    assert store.find_raw(dataset, file, None) == last
+    second = place(tmp_path / "variable", CONTENT, "")
+    monkeypatch.setenv("MPI_GT_DATA", str(tmp_path / "variable"))
+    assert store.find_raw(dataset, file, None) == second
+    first = place(tmp_path / "given", CONTENT)
+    assert store.find_raw(dataset, file, str(tmp_path / "given")) == first
+
+
+def test_a_wrong_file_is_named_with_both_hashes_and_left_alone(cache, tmp_path):
+    path = place(tmp_path, CONTENT[:-1])
+    before = path.read_bytes()
+    wrong = hashlib.sha256(CONTENT[:-1]).hexdigest()
+    right = hashlib.sha256(CONTENT).hexdigest()
+    with pytest.raises(UserError, match=f"{wrong}.*{right}"):
+        store.prepare(toy(), str(tmp_path))
+    assert path.read_bytes() == before
+    assert not (cache / "prepared").exists()
+
+
+def test_a_truncated_file_is_an_error(cache, tmp_path):
+    path = place(tmp_path, CONTENT)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match="cannot read"):
+        store.prepare(toy(), str(tmp_path))
+
+
+def test_prepared_once_and_made_again_where_damaged(cache, tmp_path):
+    path = place(tmp_path, CONTENT)
+    said = []
+    folder = store.prepare(toy(), str(tmp_path), said.append)
+    assert len(said) == 1
+    path.unlink()  # no longer needed
+    assert store.prepare(toy(), str(tmp_path), said.append) == folder
+    assert len(said) == 1
+    whole = (folder / "train-x.npy").read_bytes()
+    (folder / "train-x.npy").write_bytes(whole[:-1])
+    place(tmp_path, CONTENT)
+    store.prepare(toy(), str(tmp_path), said.append)
+    assert (folder / "train-x.npy").read_bytes() == whole
+    assert [entry.name for entry in folder.parent.iterdir()] == ["toy-1"]
+
+
+def prepare_toy(folder):
+    store.prepare(toy(), folder)
+
+
+def test_two_jobs_may_prepare_at_the_same_time(cache, tmp_path):
+    place(tmp_path, CONTENT)
+    context = multiprocessing.get_context("fork")
+    jobs = [context.Process(target=prepare_toy, args=(str(tmp_path),)) for _ in range(6)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join(60)
+    assert [job.exitcode for job in jobs] == [0] * 6
+    assert [entry.name for entry in (cache / "prepared").iterdir()] == ["toy-1"]
+
+
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    place(tmp_path, CONTENT)
+    with pytest.raises(UserError, match="cannot write"):
+        store.prepare(toy(), str(tmp_path))
+
+
+# ---- downloading, from a server on this machine
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Serves /good and /bad whole, /cut only half at a time, /gone never."""
+
+    requests: list[str] = []  # noqa: RUF012
+
+    def do_GET(self):
+        Server.requests.append(f"{self.path} {self.headers.get('Range', '')}")
+        content = gzip.compress(CONTENT if self.path != "/bad/toy.gz" else b"other", mtime=0)
+        if self.path == "/gone/toy.gz":
+            self.send_error(404)
+            return
+        begin = 0
+        if "Range" in self.headers:
+            begin = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206)
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(content) - begin))
+        self.end_headers()
+        rest = content[begin:]
+        self.wfile.write(rest[: len(rest) // 2] if "cut" in self.path and begin == 0 else rest)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    Server.requests = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_download(cache, server):
+    folder = store.prepare(toy(f"{server}/good/toy.gz"))
+    assert (folder / "train-x.npy").exists()
+    assert (cache / "raw" / "toy" / "toy.gz").exists()
+
+
+def test_an_interrupted_download_is_resumed(cache, server):
+    store.prepare(toy(f"{server}/cut/toy.gz"))
+    first, second = Server.requests
+    assert first == "/cut/toy.gz "
+    assert "bytes=" in second
+
+
+def test_the_next_mirror_is_tried(cache, server):
+    store.prepare(toy(f"{server}/gone/toy.gz", f"{server}/good/toy.gz"))
+
+
+@pytest.mark.parametrize(("path", "reason"), [("gone", "Not Found"), ("bad", "sha256")])
+def test_a_failed_download_says_where_to_put_the_file(cache, server, path, reason, monkeypatch):
+    monkeypatch.setattr(store.time, "sleep", lambda seconds: None)
+    with pytest.raises(UserError, match=reason) as failed:
+        store.prepare(toy(f"{server}/{path}/toy.gz"))
+    assert str(cache / "raw" / "toy" / "toy") in str(failed.value)
+    assert store.find_raw(toy(), toy().files[0], None) is None
+
+
+def test_a_silent_server_is_a_time_out_with_a_message(cache, monkeypatch):
+    import socket
+
+    monkeypatch.setattr(store, "TIMEOUT", 0.2)
+    monkeypatch.setattr(store.time, "sleep", lambda seconds: None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/toy"
+        with pytest.raises(UserError, match="timed out"):
+            store.prepare(toy(url))
+
+
+# ---- splits
+
+
+@pytest.mark.parametrize("split", ["iid", "label", "dirichlet:0.3", "dirichlet:100"])
+@pytest.mark.parametrize("nodes", [1, 3, 16])
+def test_every_row_belongs_to_one_node(split, nodes):
+    labels = np.random.default_rng(0).choice(4, 1003, p=[0.7, 0.1, 0.1, 0.1])
+    shards = [rows_of_node(split, labels, node, nodes, seed=5) for node in range(nodes)]
+    assert {len(shard) for shard in shards} == {1003 // nodes}
+    together = np.concatenate(shards)
+    assert len(set(together.tolist())) == len(together)
+    for shard in shards:
+        assert (np.diff(shard) > 0).all()
+    again = rows_of_node(split, labels, nodes - 1, nodes, seed=5)
+    np.testing.assert_array_equal(shards[-1], again)
+
+
+def test_what_the_splits_are():
+    labels = np.random.default_rng(0).choice(4, 4000)
+
+    def kinds(split):
+        """The mean share of a node's most frequent class."""
+        shards = [labels[rows_of_node(split, labels, node, 8, 0)] for node in range(8)]
+        return np.mean([np.bincount(shard).max() / len(shard) for shard in shards])
+
+    assert kinds("iid") < 0.33
+    assert kinds("label") > 0.85
+    assert kinds("dirichlet:0.1") > 0.6
+    assert kinds("dirichlet:1000") < 0.35
+    ordered = np.concatenate(
+        [labels[rows_of_node("label", labels, node, 8, 0)] for node in range(8)]
+    )
+    assert (np.diff(np.sort(ordered[:500])) >= 0).all()
+    assert ordered[:500].max() <= ordered[-500:].min()
+    shuffled = [tuple(rows_of_node("iid", labels, 0, 8, seed)) for seed in (0, 1)]
+    assert shuffled[0] != shuffled[1]
+
+
+@pytest.mark.parametrize(
+    "split", ["", "none", "iid:3", "dirichlet", "dirichlet:0", "dirichlet:-1", "dirichlet:nan"]
+)
+def test_bad_split(split):
+    with pytest.raises(ValueError, match="split must be"):
+        rows_of_node(split, np.zeros(10, int), 0, 2, 0)
+
+
+def test_fewer_rows_than_nodes():
+    with pytest.raises(ValueError, match="10 rows are too few for 11 nodes"):
+        rows_of_node("iid", np.zeros(10, int), 0, 11, 0)
+
+
+def test_any_rows_of_a_synthetic_dataset():
+    source = Synthetic(5000, 7, 3, seed=1)
+    whole = source.read(np.arange(5000))
+    some = np.array([0, 1, 1023, 1024, 3000, 4999])
+    np.testing.assert_array_equal(source.read(some), whole[some])
+    assert not np.array_equal(whole[:10], replace(source, part=1).read(np.arange(10)))
+
+
+# ---- the command
+
+
+def test_data_command(cache, capsys, tmp_path):
+    assert main(["data", "list"]) == 0
+    text = capsys.readouterr().out
+    for name in DATASETS:
+        assert name in text
+    assert "prepared: no" in text
+    assert main(["data", "list", "--quiet", "--out", str(tmp_path / "list.txt")]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / "list.txt").read_text() == text
+    for words in (["verify"], ["verify", "mnst"], ["prepare"], ["fetch", "a9a"], ["list", "a9a"],
+                  ["verify", "a9a"]):  # fmt: skip
+        assert main(["data", *words]) == 2
+        assert capsys.readouterr().err.count("mpi-gt: error:") == 1
+
+
+def test_nothing_of_the_data_is_in_the_repository():
+    root = Path(__file__).parent.parent
+    for suffix in ("*.bz2", "*.data", "*ubyte*", "*.npy"):
+        found = [path for path in root.rglob(suffix) if ".venv" not in str(path)]
+        assert not [path for path in found if "site-packages" not in str(path)]

@@ -29,6 +29,6 @@ def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
 
     if comm is None:
         return run_experiment(make())
-    from .node import on_root
+    from .agree import on_root
 
     return run_experiment(comm.bcast(on_root(comm, make)), comm)

@@ -1,6 +1,5 @@
 """The command line: parsing, messages and exit codes. The only user of COMM_WORLD."""
 
-import argparse
 import io
 import os
 import signal
@@ -12,10 +11,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import __version__, launch
+from . import launch
 from .commands import describe_graph, manage_data
 from .errors import Diverged, UserError
-from .spec import convert, describe, nearest
+from .options import HIDDEN, build_parser
+from .spec import convert, nearest
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -24,185 +24,6 @@ if TYPE_CHECKING:
 
 # one rank, one core: a BLAS that starts threads in each of them only gets in the way
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-RUN_HELP = """\
-Run one algorithm on one problem, every node of the graph a process of its own.
-
-examples:
-  mpi-gt run -n 16                                      the paper's Huber problem
-  mpi-gt run -n 16 --graph ring --seeds 5 --out out/a   five seeds, in one run
-  mpi-gt run -n 16 --algorithm gt-adaptive:lr=0.005,beta1=0.5
-  mpirun -n 16 mpi-gt run --iterations 20000            under a launcher of yours
-  mpi-gt run experiment.toml --seeds 10                 options from a file; flags win
-  mpi-gt run --stacked -n 16                            the same in one process, no MPI
-  mpi-gt run -n 4 --algorithm my_module:MyMethod        a class of yours, from this folder
-"""
-
-COMPARE_HELP = """\
-Run several algorithms on the same problem, graph and random draws, in one launch.
-
-examples:
-  mpi-gt compare -n 16 --algorithms gt-adaptive,gt,dsgd --seeds 5
-  mpi-gt compare -n 16 --algorithms "gt-adaptive:lr=0.001,vmin=0.01,dsgd:lr=0.1"
-  mpi-gt compare -n 16 --problem huber:spread=0.5       all of them
-"""
-
-GRAPH_HELP = """\
-Describe a graph and its mixing matrix: degrees, diameter, rho_A and spectral gap.
-
-examples:
-  mpi-gt graph er:p=0.7 -n 16
-  mpi-gt graph torus -n 64 --weights laplacian --plot
-  mpi-gt graph edges.txt -n 10 --plot picture.png
-  mpi-gt graph nx.circulant_graph:offsets=[1,3] -n 12
-"""
-
-DATA_HELP = """\
-The datasets: which there are, fetching and preparing them, checking their files.
-
-examples:
-  mpi-gt data list
-  mpi-gt data prepare mnist                     finds or downloads it, parses it once
-  mpi-gt data verify a9a --data-dir /data       checks the raw files' sha256
-"""
-
-EPILOG = """\
-SPEC is a name, or NAME:key=value,... to set its options. Names, options and defaults:
-{registered}
-
-A TOML file has the same names as the flags (problem = "huber:dim=20", log-every = 10).
-
-exit codes: 0 finished, 2 bad input, 3 diverged (a value is no longer finite), 1 anything else
-"""
-
-GRAPH_OPTION: dict[str, Any] = {
-    "metavar": "SPEC",
-    "help": "who talks to whom: a name, nx.NAME for a generator of networkx, a .graphml file, or "
-    "a file of edges `i j` with nodes numbered from 0 (default er)",
-}
-WEIGHTS_OPTION: dict[str, Any] = {
-    "metavar": "RULE",
-    "help": "mixing matrix: metropolis, lazy-metropolis, max-degree, laplacian, fdla, or a .npy or "
-    ".csv file (default metropolis)",
-}
-RUN_OPTIONS: dict[str, dict[str, Any]] = {
-    "--problem": {"metavar": "SPEC", "help": "what to solve (default huber)"},
-    "--graph": GRAPH_OPTION,
-    "--weights": WEIGHTS_OPTION,
-    "--iterations": {"metavar": "T", "help": "number of updates (default 2000)"},
-    "--seeds": {"metavar": "S", "help": "random seeds, all in one run (default 1)"},
-    "--seed": {"metavar": "S0", "help": "the first of them (default 0)"},
-    "--log-every": {
-        "metavar": "K",
-        "help": "iterations from one measurement to the next (default T/200, rounded up)",
-    },
-    "--exchange": {
-        "metavar": "NAME",
-        "help": "how vectors travel: neighbor or persistent (default neighbor)",
-    },
-    "--dtype": {"metavar": "TYPE", "help": "float64 or float32 (default float64)"},
-    "--x1": {"metavar": "FILE.npy", "help": "the start, (d,) or (nodes, d) (default zeros)"},
-    "--stacked": {"action": "store_true", "help": "all nodes in one process, without MPI"},
-    "--data-dir": {
-        "metavar": "DIR",
-        "help": "where datasets lie as NAME/file (default $MPI_GT_DATA, then the user's cache)",
-    },
-    "--reserved": {"action": "store_true", "help": argparse.SUPPRESS},
-    "--out": {
-        "metavar": "DIR",
-        "help": "run directory (default runs/<time>-<problem>-<algorithm>)",
-    },
-    "--overwrite": {"action": "store_true", "help": "replace the run in an existing directory"},
-    "--quiet": {"action": "store_true", "help": "say nothing but errors"},
-}
-ALGORITHM_OPTION: dict[str, Any] = {
-    "metavar": "SPEC",
-    "help": "how to solve it (default gt-adaptive)",
-}
-ALGORITHMS_OPTION: dict[str, Any] = {
-    "metavar": "SPEC,SPEC,...",
-    "help": "which methods; options as in a:lr=0.1,beta1=0.5,b:lr=1 (default all)",
-}
-
-
-HIDDEN = ("-h", "--reserved")
-
-
-class Parser(argparse.ArgumentParser):
-    """Errors are raised, so that root alone reports them."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see {self.prog} --help)")
-
-
-def build_parser() -> tuple[Parser, dict[str, Parser]]:
-    """The parser, and that of each command."""
-    parser = Parser(
-        prog="mpi-gt",
-        description="Decentralized optimization as real MPI processes: one rank is one node.",
-        epilog="example: mpi-gt run -n 16 --problem huber --graph er:p=0.7 --seeds 5",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"mpi-gt {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def command(name: str, summary: str, text: str, epilog: str | None = None) -> Parser:
-        added: Parser = subparsers.add_parser(
-            name,
-            help=summary,
-            description=text,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            argument_default=argparse.SUPPRESS,
-            allow_abbrev=False,
-        )
-        return added
-
-    epilog = EPILOG.format(registered=_registered())
-    run = command("run", "run one algorithm on one problem", RUN_HELP, epilog)
-    compare = command("compare", "run several algorithms on one problem", COMPARE_HELP, epilog)
-    for runner in (run, compare):
-        runner.add_argument("file", nargs="?", metavar="FILE.toml", help="options; flags win")
-        runner.add_argument("-n", metavar="N", help="nodes: starts N ranks, unless mpirun did")
-    run.add_argument("--algorithm", **ALGORITHM_OPTION)
-    compare.add_argument("--algorithms", **ALGORITHMS_OPTION)
-    for runner in (run, compare):
-        for name, settings in RUN_OPTIONS.items():
-            runner.add_argument(name, **settings)
-
-    graph = command("graph", "describe and draw a graph", GRAPH_HELP)
-    graph.add_argument("graph", **GRAPH_OPTION)
-    graph.add_argument("-n", required=True, metavar="N", help="number of nodes")
-    graph.add_argument("--weights", **WEIGHTS_OPTION)
-    graph.add_argument("--plot", nargs="?", const="", metavar="FILE.png", help="draw it")
-    graph.add_argument("--out", metavar="DIR", help="folder for the picture (default: this one)")
-    graph.add_argument("--quiet", action="store_true", help="say nothing but errors")
-
-    data = command("data", "list, prepare or verify datasets", DATA_HELP)
-    data.add_argument("action", choices=("list", "prepare", "verify"))
-    data.add_argument("name", nargs="?", metavar="NAME", help="which one")
-    data.add_argument("--data-dir", **RUN_OPTIONS["--data-dir"])
-    data.add_argument("--out", metavar="FILE", help="write what is shown into this file as well")
-    data.add_argument("--quiet", action="store_true", help="say nothing but errors")
-    return parser, {"run": run, "compare": compare, "graph": graph, "data": data}
-
-
-def _registered() -> str:
-    """Every problem, algorithm and graph with its options, for the help."""
-    from .algorithms import ALGORITHMS
-    from .graphs import FAMILIES
-    from .problems import PROBLEMS
-
-    lines = []
-    registries: dict[str, dict[str, Any]] = {
-        "problems": PROBLEMS,
-        "algorithms": ALGORITHMS,
-        "graphs": FAMILIES,
-    }
-    for kind, registry in registries.items():
-        lines.append(f"  {kind}")
-        lines += [f"    {describe(name, factory)}" for name, factory in registry.items()]
-    return "\n".join(lines)
 
 
 def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
@@ -337,7 +158,7 @@ def _main_of_rank(arguments: list[str]) -> int:
 
 
 def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Path]) -> int:
-    from .node import on_root
+    from .agree import on_root
 
     def prepare() -> "RunConfig | int":
         """What to run, or the exit code of what root has done alone."""
@@ -369,7 +190,7 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
 
 def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -> NoReturn:
     """An exception on one rank is the end of all."""
-    from .node import RootFailed
+    from .agree import RootFailed
     from .record import mark_failed
 
     if isinstance(error, RootFailed):

@@ -62,8 +62,9 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         return _build_stacked(config)
     if comm is None:
         raise UserError("a run needs an MPI communicator, or stacked=True")
+    from .agree import first_of_host, on_root, together
     from .exchange import EXCHANGES
-    from .node import Node, first_of_host, on_root, together
+    from .node import Node
 
     if config.n not in (None, comm.size):
         raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
@@ -192,7 +193,7 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder 
 
     if experiment.config.stacked or comm is None:
         return make()
-    from .node import on_root
+    from .agree import on_root
 
     try:
         return on_root(comm, make) or NoRecorder()

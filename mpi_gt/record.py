@@ -4,7 +4,6 @@ import contextlib
 import csv
 import itertools
 import json
-import math
 import os
 import sys
 import time
@@ -21,23 +20,11 @@ from . import display, plots
 from .config import RunConfig
 from .errors import UserError
 from .metrics import Measurement
+from .summary import METRICS, mean_of, summarise
 
 Array = NDArray[Any]
 
-COLUMNS = (
-    "algorithm",
-    "seed",
-    "iteration",
-    "loss",
-    "grad_norm2",
-    "consensus",
-    "gap",
-    "tracking",
-    "accuracy",
-    "seconds",
-    "bytes",
-)
-METRICS = COLUMNS[3:9]
+COLUMNS = ("algorithm", "seed", "iteration", *METRICS, "seconds", "bytes")
 OWN_FILES = (
     "run.json",
     "metrics.csv",
@@ -227,7 +214,7 @@ class Recorder:
         else:
             last = rows[-self._config.seeds :]
             self.facts["results"][label] = {
-                "final": {metric: _mean([row[metric] for row in last]) for metric in METRICS},
+                "final": {metric: mean_of([row[metric] for row in last]) for metric in METRICS},
                 "seconds_per_iteration": seconds / self._config.iterations,
                 "bytes_sent": last[0]["bytes"] * self._config.seeds,
             }
@@ -285,43 +272,6 @@ class NoRecorder:
         pass
 
     begin = write = end = add = save = close = _nothing
-
-
-def summarise(
-    rows: Iterable[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Each algorithm's row of a comparison.
-
-    Metrics are means over seeds and over the last fifth of the logged iterations;
-    `first_below_1e-3` is the first logged iteration at which the mean gap is.
-    """
-    gathered: dict[str, dict[int, list[Mapping[str, Any]]]] = {label: {} for label in results}
-    for row in rows:
-        gathered[row["algorithm"]].setdefault(row["iteration"], []).append(row)
-    summary: dict[str, Any] = {}
-    for label, result in results.items():
-        by_iteration = gathered[label]
-        if result.get("error"):
-            summary[label] = {"error": result["error"]}
-            continue
-        logged = sorted(by_iteration)
-        tail = logged[-math.ceil(len(logged) / 5) :]
-        gaps = {t: _mean([row["gap"] for row in by_iteration[t]]) for t in logged}
-        summary[label] = {
-            **{
-                metric: _mean([row[metric] for t in tail for row in by_iteration[t]])
-                for metric in METRICS
-            },
-            "seconds_per_iteration": result["seconds_per_iteration"],
-            "bytes_per_iteration": by_iteration[logged[-1]][0]["bytes"] / logged[-1],
-            "first_below_1e-3": next((t for t, gap in gaps.items() if (gap or 0) < 1e-3), None),
-        }
-    return summary
-
-
-def _mean(values: list[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 def _now() -> str:

@@ -16,10 +16,10 @@ PACKAGE = Path(mpi_gt.__file__).parent
 LAYERS = {
     0: ("errors", "files", "spec"),
     1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom"),
-    2: ("config", "exchange", "node", "stacked"),
-    3: ("display", "machine", "metrics", "profiling", "record"),
+    2: ("agree", "config", "exchange", "node", "plan", "stacked"),
+    3: ("display", "machine", "metrics", "profiling", "record", "summary"),
     4: ("experiment",),
-    5: ("launch", "commands", "cli", "__init__", "__main__"),
+    5: ("launch", "commands", "options", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))

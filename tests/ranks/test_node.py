@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
+from mpi_gt.agree import on_root, together
 from mpi_gt.errors import UserError
 from mpi_gt.exchange import EXCHANGES
 from mpi_gt.graphs import Row, build_network
-from mpi_gt.node import CHUNK, NEVER, Combine, Node, on_root, together
+from mpi_gt.node import CHUNK, NEVER, Node
+from mpi_gt.plan import Combine
 
 pytestmark = pytest.mark.mpi
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from .config import RunConfig
+    from .reproduce import Study
 
 # one rank, one core: a BLAS that starts threads in each of them only gets in the way
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -49,13 +50,14 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
 
     file = given.pop("file", None)
     options: dict[str, Any] = {} if file is None else read_toml(Path(file))
-    kinds = {field.name: field.type for field in fields(RunConfig)}
-    for name, value in given.items():
-        flag = "-n" if name == "n" else "--" + name.replace("_", "-")
-        options[name] = value if value is True else convert(flag, kinds[name], value)
-    if command == "compare":
+    options.update(convert_flags(given))
+    if command in ("compare", "sweep"):
         options.setdefault("algorithms", ",".join(ALGORITHMS))
-    elif options.get("algorithms") is not None:
+    if command == "sweep":
+        options.setdefault("lr", "1e-4..1")
+    elif options.get("lr") is not None or options.get("points") is not None:
+        raise UserError(f"{command} takes no lr or points; for these there is mpi-gt sweep")
+    if command == "run" and options.get("algorithms") is not None:
         raise UserError("run takes one algorithm; for several there is mpi-gt compare")
     config = RunConfig.of(options)
     if config.out is None:
@@ -91,6 +93,8 @@ def _main_alone(arguments: list[str]) -> int:
     command, given = parse(arguments)
     if command in ALONE:
         return ALONE[command](**given)
+    if command == "reproduce":
+        return _reproduce(given)
     config = make_config(command, given)
     if not config.stacked and config.n is None:
         _give_back(config)
@@ -108,6 +112,59 @@ def _main_alone(arguments: list[str]) -> int:
         return launch.launch([command, *told, *arguments[1:]], config.n, Path(config.out))
     finally:
         _give_back(config)
+
+
+def _reproduce(given: dict[str, Any]) -> int:
+    """All runs of one experiment, or of all four, each a launch of its own."""
+    from .config import RunConfig
+    from .reproduce import arguments_of, carry_out
+
+    def execute(config: RunConfig, look: Callable[[], None]) -> int:
+        assert config.out is not None
+        assert config.n is not None
+        if config.stacked:
+            return _run_stacked(config)
+        return launch.launch(arguments_of(config), config.n, Path(config.out), look)
+
+    for study in make_studies(given):
+        if code := carry_out(study, execute, given.get("quiet", False)):
+            return code
+    return 0
+
+
+def make_studies(given: dict[str, Any]) -> "list[Study]":
+    """The experiments that `reproduce` was asked for."""
+    import shutil
+
+    from .reproduce import EXPERIMENTS, make_study
+
+    flags = dict(given)
+    name, variant = flags.pop("experiment"), flags.pop("variant", "literal")
+    quick, overwrite = flags.pop("quick", False), flags.pop("overwrite", False)
+    out = flags.pop("out", None)
+    flags.pop("quiet", None)
+    overrides = convert_flags(flags)
+    studies = []
+    for each in EXPERIMENTS if name == "all" else (name,):
+        folder = str(Path(out, each)) if out and name == "all" else out
+        study = make_study(each, variant, quick, overrides, folder)
+        for config in study.runs.values() if overwrite else ():
+            shutil.rmtree(str(config.out), ignore_errors=True)
+        study.pending()  # finds what is in the way before anything starts
+        studies.append(study)
+    return studies
+
+
+def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a run from its flags, converted to their types."""
+    from .config import RunConfig
+
+    kinds = {field.name: field.type for field in fields(RunConfig)}
+    options = {}
+    for name, value in given.items():
+        flag = "-n" if name == "n" else "--" + name.replace("_", "-")
+        options[name] = value if value is True else convert(flag, kinds[name], value)
+    return options
 
 
 def _run_stacked(config: "RunConfig") -> int:
@@ -146,6 +203,8 @@ def _main_of_rank(arguments: list[str]) -> int:
     import mpi4py
 
     mpi4py.rc.thread_level = "funneled"  # only one thread calls MPI: spares it locks
+    # the messages of many seeds are then still sent at once (Open MPI, one host)
+    os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", "12288")
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
@@ -160,12 +219,14 @@ def _main_of_rank(arguments: list[str]) -> int:
 def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Path]) -> int:
     from .agree import on_root
 
-    def prepare() -> "RunConfig | int":
+    def prepare() -> "RunConfig | list[Study] | int":
         """What to run, or the exit code of what root has done alone."""
         try:
             command, given = parse(arguments)
         except SystemExit as done:  # --help or --version, printed by now
             return int(done.code or 0)
+        if command == "reproduce":
+            return make_studies(given)
         return ALONE[command](**given) if command in ALONE else make_config(command, given)
 
     config: RunConfig | int | None = None
@@ -173,6 +234,8 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         config = comm.bcast(on_root(comm, prepare))
         if isinstance(config, int):
             return config
+        if isinstance(config, list):
+            return _reproduce_on_ranks(comm, config, directory)
         assert config is not None
         assert config.out is not None
         if config.stacked and comm.size > 1:
@@ -185,6 +248,25 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
             if config is not None and not isinstance(config, int):
                 _give_back(config)
         return error.exit_code
+    return 0
+
+
+def _reproduce_on_ranks(
+    comm: "MPI.Intracomm", studies: "list[Study]", directory: list[Path]
+) -> int:
+    """Under an mpirun of the user's: the same runs, one after the other, on these ranks."""
+    from .agree import on_root
+    from .experiment import run
+    from .reproduce import write_report
+
+    for study in studies:
+        for label in comm.bcast(on_root(comm, study.pending)):
+            config = replace(study.runs[label], quiet=False)
+            directory[:] = [Path(str(config.out))]
+            run(config, comm)
+        on_root(comm, lambda study=study: write_report(study))  # type: ignore[misc]
+        if comm.rank == 0:
+            print((study.directory / "summary.md").read_text(encoding="utf-8"))
     return 0
 
 

@@ -1,5 +1,6 @@
 """RunConfig: everything that decides what a run computes, checked before anything starts."""
 
+import math
 import sys
 import typing
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ LIMITS = {
     "seed": (0, 2**63),
     "log_every": (1, 10**15),
     "n": (1, 10**6),
+    "points": (2, 1000),
 }
 
 
@@ -39,6 +41,7 @@ class Entry:
     label: str  # its name; its whole specification where the name is there twice
     algorithm: Algorithm
     custom: bool  # a user's own class
+    method: str  # the label without the stepsize, where that is swept
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class RunConfig:
     problem: str = "huber"
     algorithm: str = "gt-adaptive"
     algorithms: str | None = None
+    lr: str | None = None  # stepsizes to sweep: LOW..HIGH
+    points: int | None = None  # how many of them (two a decade)
     graph: str | None = None  # er, unless `weights` brings its own
     weights: str | None = None
     iterations: int = 2000
@@ -115,11 +120,16 @@ class RunConfig:
         specs = [self.algorithm] if self.algorithms is None else split_list(self.algorithms)
         if not specs:
             raise UserError("no algorithm is named")
+        methods = specs
+        if self.lr is not None:
+            grid = stepsizes(self.lr, self.points)
+            methods = [spec for spec in specs for _ in grid]
+            specs = [_with_stepsize(spec, lr) for spec in specs for lr in grid]
         made = [_make_algorithm(spec) for spec in specs]
         names = [name for name, _ in made]
         entries = [
-            Entry(name if names.count(name) == 1 else spec, algorithm, is_custom(spec))
-            for spec, (name, algorithm) in zip(specs, made, strict=True)
+            Entry(name if names.count(name) == 1 else spec, algorithm, is_custom(spec), method)
+            for spec, (name, algorithm), method in zip(specs, made, methods, strict=True)
         ]
         labels = [entry.label for entry in entries]
         for label in labels:
@@ -130,6 +140,25 @@ class RunConfig:
     def parse_problem(self) -> tuple[str, Any, dict[str, Any]]:
         """The problem's name, class and options."""
         return resolve("problem", PROBLEMS, self.problem)
+
+
+def stepsizes(text: str, points: int | None) -> list[float]:
+    """LOW..HIGH as a grid in logarithmic steps, by default two a decade."""
+    low, dots, high = text.partition("..")
+    first, last = (convert("lr", float, end.strip()) for end in (low, high or low))
+    if not 0 < first <= last < math.inf or (dots and first == last):
+        raise UserError(f"lr must be LOW..HIGH with 0 < LOW < HIGH, not '{text}'")
+    count = points or round(2 * math.log10(last / first)) + 1
+    return [float(f"{lr:.3g}") for lr in np.geomspace(first, last, max(count, 2 if dots else 1))]
+
+
+def _with_stepsize(spec: str, lr: float) -> str:
+    name, _, rest = spec.rpartition(":") if is_custom(spec) else spec.partition(":")
+    if is_custom(spec) and "=" not in rest:
+        name, rest = spec, ""
+    if any(item.partition("=")[0].strip() == "lr" for item in rest.split(",")):
+        raise UserError(f"'{spec}' sets the lr that is to be swept")
+    return f"{name}:lr={lr:g}" + (f",{rest}" if rest else "")
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
@@ -162,21 +191,31 @@ def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
 def read_toml(path: Path) -> dict[str, Any]:
     """The options in a TOML file, under their command-line names (- or _)."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}") from None
+    return options_of_table(parse_toml(text, str(path)), str(path))
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not valid TOML: {error}") from None
-    kinds = {field.name: field.type for field in fields(RunConfig)}
-    options = {}
+        raise UserError(f"{name} is not valid TOML: {error}") from None
+
+
+def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The options of a run in a TOML table, converted; `name` is the file's."""
+    kinds = {field.name: field.type for field in fields(RunConfig) if field.name != "reserved"}
+    options: dict[str, Any] = {}
     for key, value in table.items():
-        name = key.replace("-", "_")
-        if name in options:
-            raise UserError(f"{path}: {key} is given twice")
-        if name not in kinds or name == "reserved":
+        option = key.replace("-", "_")
+        if option in options:
+            raise UserError(f"{name}: {key} is given twice")
+        if option not in kinds:
             known = (known.replace("_", "-") for known in kinds)
-            raise UserError(f"{path}: unknown key '{key}'{nearest(key, known)}")
+            raise UserError(f"{name}: unknown key '{key}'{nearest(key, known)}")
         if not isinstance(value, str | int | float):
-            raise UserError(f"{path}: {key} must be text, a number or true/false")
-        options[name] = convert(f"{path}: {key}", kinds[name], str(value))
+            raise UserError(f"{name}: {key} must be text, a number or true/false")
+        options[option] = convert(f"{name}: {key}", kinds[option], str(value))
     return options

@@ -119,11 +119,13 @@ def show(facts: dict[str, Any]) -> None:
     output = console(sys.stdout)
     if config["algorithms"] is None:
         output.print(_result_table(facts))
+    elif config["lr"] is not None:
+        output.print(_sweep_table(facts))
     else:
         output.print(_comparison_table(facts))
     written = ["run.json", "metrics.csv", "final.npz", *facts.get("figures", [])]
     if config["algorithms"] is not None:
-        written.append("summary.json")
+        written += ["summary.json", "sweep.json"]
     for path in (Path(config["out"], name) for name in written):
         if path.exists():
             output.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
@@ -176,6 +178,24 @@ def _comparison_table(facts: dict[str, Any]) -> "Table":
             f"{row['bytes_per_iteration']:,.0f}",
             "-" if first is None else str(first),
         )
+    return table
+
+
+def _sweep_table(facts: dict[str, Any]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    config = facts["config"]
+    table = Table(title=Text(f"{config['problem']}: each method at its own best stepsize"))
+    table.add_column("method")
+    for name in ("lr for the gap", "gap", "lr for the loss", "loss"):
+        table.add_column(name, justify="right")
+    for method, of in facts["sweep"].items():
+        cells = []
+        for metric in ("gap", "loss"):
+            best = of[f"best_{metric}"]
+            cells += [f"{best['lr']:g}", f"{best[metric]:.4g}"] if best else ["diverged", "-"]
+        table.add_row(Text(method), *cells)
     return table
 
 

@@ -139,6 +139,8 @@ def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
         outputs[entry.label] = x
         if config.out is not None:
             recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
+    if config.lr is not None:
+        diverged = []  # some stepsizes of a sweep are too large: that is what it shows
     recorder.close(Diverged.exit_code if diverged else 0)
     node.free()
     if diverged:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -91,7 +91,9 @@ def environment(kind: str, n: int) -> dict[str, str]:
 class Child:
     """mpirun as a child in a session of its own, so that signals reach it through us only."""
 
-    def __init__(self, words: Sequence[str], env: dict[str, str]) -> None:
+    def __init__(
+        self, words: Sequence[str], env: dict[str, str], look: Callable[[], None] | None
+    ) -> None:
         self.signals: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
         # what is ignored (nohup, a job in the background) stays ignored
@@ -108,11 +110,19 @@ class Child:
             )
             for number in self.signals:  # came before there was anybody to pass them on to
                 self._process.send_signal(number)
-            self.exit_code = self._process.wait()
+            self.exit_code = self._wait(self._process, look)
         finally:
             for number, handler in previous.items():
                 if handler is not None:  # None: a library's own, which Python cannot put back
                     signal.signal(number, handler)
+
+    def _wait(self, process: "subprocess.Popen[bytes]", look: Callable[[], None] | None) -> int:
+        while look is not None:
+            try:
+                return process.wait(timeout=0.5)
+            except subprocess.TimeoutExpired:
+                look()
+        return process.wait()
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self.signals.append(number)
@@ -128,8 +138,13 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-def launch(arguments: Sequence[str], n: int, out: Path) -> int:
-    """Run `mpi-gt ARGUMENTS` on n ranks; the exit code is that of the run, not mpirun's."""
+def launch(
+    arguments: Sequence[str], n: int, out: Path, look: Callable[[], None] | None = None
+) -> int:
+    """Run `mpi-gt ARGUMENTS` on n ranks; the exit code is that of the run, not mpirun's.
+
+    `look` is called now and then meanwhile.
+    """
     mpirun = find_mpirun()
     kind = brand(mpirun)
     env = environment(kind, n)
@@ -139,7 +154,7 @@ def launch(arguments: Sequence[str], n: int, out: Path) -> int:
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
         words = [*command(mpirun, kind, n), sys.executable, "-m", "mpi_gt", *arguments]
-        child = Child(words, env)
+        child = Child(words, env, look)
         if outcome.exists():
             return int(outcome.read_text())
     if child.signals:

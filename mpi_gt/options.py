@@ -39,6 +39,26 @@ examples:
   mpi-gt graph nx.circulant_graph:offsets=[1,3] -n 12
 """
 
+SWEEP_HELP = """\
+Run every method at every stepsize of a grid, in one launch: where is each at its best?
+
+examples:
+  mpi-gt sweep -n 16 --lr 1e-4..1 --algorithms gt-adaptive,gt,dsgd --seeds 3
+  mpi-gt sweep -n 16 --lr 1e-3..1 --points 4 --problem softmax:dataset=a9a --iterations 1000
+"""
+
+REPRODUCE_HELP = """\
+The paper's experiments with the paper's parameters: figure, table, and a verdict on each claim.
+A call that was interrupted goes on where it stopped.
+
+examples:
+  mpi-gt reproduce huber --quick                    a look at it, in two minutes
+  mpi-gt reproduce huber                            50 seeds, 20000 iterations, 7 methods
+  mpi-gt reproduce huber --variant heterogeneous    where the claims hold
+  mpi-gt reproduce mnist --variant label-sorted
+  mpi-gt reproduce all --out results
+"""
+
 DATA_HELP = """\
 The datasets: which there are, fetching and preparing them, checking their files.
 
@@ -143,12 +163,16 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     epilog = EPILOG.format(registered=_registered())
     run = command("run", "run one algorithm on one problem", RUN_HELP, epilog)
     compare = command("compare", "run several algorithms on one problem", COMPARE_HELP, epilog)
-    for runner in (run, compare):
+    sweep = command("sweep", "run several algorithms at many stepsizes", SWEEP_HELP, epilog)
+    for runner in (run, compare, sweep):
         runner.add_argument("file", nargs="?", metavar="FILE.toml", help="options; flags win")
         runner.add_argument("-n", metavar="N", help="nodes: starts N ranks, unless mpirun did")
     run.add_argument("--algorithm", **ALGORITHM_OPTION)
     compare.add_argument("--algorithms", **ALGORITHMS_OPTION)
-    for runner in (run, compare):
+    sweep.add_argument("--algorithms", **ALGORITHMS_OPTION)
+    sweep.add_argument("--lr", metavar="LOW..HIGH", help="the stepsizes (default 1e-4..1)")
+    sweep.add_argument("--points", metavar="K", help="how many of them (default two a decade)")
+    for runner in (run, compare, sweep):
         for name, settings in RUN_OPTIONS.items():
             runner.add_argument(name, **settings)
 
@@ -160,13 +184,32 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     graph.add_argument("--out", metavar="DIR", help="folder for the picture (default: this one)")
     graph.add_argument("--quiet", action="store_true", help="say nothing but errors")
 
+    reproduce = command("reproduce", "the paper's figures and claims", REPRODUCE_HELP)
+    reproduce.add_argument("experiment", metavar="huber|a9a|covertype|mnist|all")
+    reproduce.add_argument("-n", metavar="N", help="number of nodes (default the paper's 16)")
+    reproduce.add_argument(
+        "--variant",
+        metavar="NAME",
+        help="literal (default), heterogeneous (huber) or label-sorted (the datasets)",
+    )
+    reproduce.add_argument("--quick", action="store_true", help="fewer seeds and iterations")
+    reproduce.add_argument("--algorithms", **ALGORITHMS_OPTION)
+    for name, settings in RUN_OPTIONS.items():
+        reproduce.add_argument(name, **settings)
+
     data = command("data", "list, prepare or verify datasets", DATA_HELP)
     data.add_argument("action", choices=("list", "prepare", "verify"))
     data.add_argument("name", nargs="?", metavar="NAME", help="which one")
     data.add_argument("--data-dir", **RUN_OPTIONS["--data-dir"])
     data.add_argument("--out", metavar="FILE", help="write what is shown into this file as well")
     data.add_argument("--quiet", action="store_true", help="say nothing but errors")
-    return parser, {"run": run, "compare": compare, "graph": graph, "data": data}
+    return parser, {
+        "run": run,
+        "compare": compare,
+        "graph": graph,
+        "reproduce": reproduce,
+        "data": data,
+    }
 
 
 def _registered() -> str:

@@ -2,6 +2,7 @@
 
 import csv
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,3 +146,66 @@ def draw_graph(graph: "Graph", title: str, target: Path) -> None:
     axes.set_axis_off()
     axes.margins(0.08)
     figure.savefig(target)
+
+
+def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
+    """sweep.png: tail gap and tail loss against the stepsize, a line a method."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
+    for axes, metric in zip(figure.subplots(1, 2), ("gap", "loss"), strict=True):
+        for number, (method, of) in enumerate(sweep.items()):
+            found = [(lr, v) for lr, v in zip(of["lr"], of[metric], strict=True) if v is not None]
+            style = {"color": f"C{number % 10}", "linestyle": DASHES[number % len(DASHES)]}
+            marker = MARKERS[number % len(MARKERS)]
+            places, values = zip(*found, strict=True) if found else ((), ())
+            axes.plot(places, values, label=method, marker=marker, markersize=5, **style)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("stepsize lr (a missing point: diverged)")
+        axes.set_ylabel(f"{metric}, mean over the last fifth and over seeds")
+        axes.grid(visible=True, which="major", alpha=0.3)
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)), fontsize=9)
+    target = directory / "sweep.png"
+    figure.savefig(target)
+    return [target]
+
+
+NAMES = {
+    "gt-adaptive": "Algorithm 1",
+    "gt": "distributed GT",
+    "dsgd": "DSGD",
+    "dsgd-momentum": "Momentum DSGD",
+    "decentlam": "DecentLaM",
+    "d-amsgrad": "D-AMSGrad",
+    "d-adabound": "D-AdaBound",
+    "gtadam": "GTAdam",
+}
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def draw_study(directory: Path, title: str, note: str) -> list[Path]:
+    """figure.png and figure.pdf in the paper's layout: loss, and optimality gap."""
+    from matplotlib.figure import Figure
+
+    runs = read_metrics(directory / "metrics.csv")
+    figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
+    for axes, (metric, label) in zip(figure.subplots(1, 2), LABELS.items(), strict=True):
+        for number, (name, rows) in enumerate(runs.items()):
+            _draw_line(axes, rows, "iteration", metric, number, NAMES.get(name, name), shade=0.12)
+            line = axes.lines[-1]  # markers as well: to be told apart in grey
+            line.set_marker(MARKERS[number % len(MARKERS)])
+            line.set_markersize(4)
+            points = len(line.get_xdata())
+            line.set_markevery((number * points // 60, max(1, points // 8)))
+        _finish(axes, "iteration", label)
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(7, len(names)), fontsize=9)
+    figure.suptitle(f"{title} ({note})", fontsize=11)
+    targets = [directory / "figure.png", directory / "figure.pdf"]
+    for target in targets:
+        # without the date, the same numbers give the same file
+        metadata = {"CreationDate": None} if target.suffix == ".pdf" else None
+        figure.savefig(target, metadata=metadata)
+    return targets

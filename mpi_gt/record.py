@@ -20,7 +20,7 @@ from . import display, plots
 from .config import RunConfig
 from .errors import UserError
 from .metrics import Measurement
-from .summary import METRICS, mean_of, summarise
+from .summary import METRICS, mean_of, summarise, sweep_of
 
 Array = NDArray[Any]
 
@@ -33,6 +33,8 @@ OWN_FILES = (
     "gap.png",
     "summary.json",
     "comparison.png",
+    "sweep.json",
+    "sweep.png",
 )
 
 
@@ -40,6 +42,7 @@ def reserve_directory(config: RunConfig) -> Path:
     """runs/<time>-<problem>-<algorithm>, made now: of two runs in one second, each has its own."""
     problem, *_ = config.parse_problem()
     what = config.entries()[0].label if config.algorithms is None else "compare"
+    what = what if config.lr is None else "sweep"
     base = "-".join([time.strftime("%Y%m%d-%H%M%S"), problem, what])
     for number in itertools.count(1):
         path = Path("runs", base if number == 1 else f"{base}-{number}")
@@ -243,6 +246,9 @@ class Recorder:
         if self.directory:
             if "summary" in self.facts:
                 write_json(self.directory.path / "summary.json", self.facts["summary"])
+            if self._config.lr is not None:
+                self.facts["sweep"] = sweep_of(self.facts["summary"], self._config.entries())
+                write_json(self.directory.path / "sweep.json", self.facts["sweep"])
             self.directory.close()
             if self.rows:
                 self._draw(self.directory.path)
@@ -254,8 +260,13 @@ class Recorder:
         if not plots.available():
             self._progress.note("no figures: matplotlib is missing (pip install 'mpi-gt[plot]')")
             return
-        draw = plots.draw_run if self._config.algorithms is None else plots.draw_comparison
-        self.facts["figures"] = [path.name for path in draw(directory)]
+        if "sweep" in self.facts:
+            drawn = plots.draw_sweep(directory, self.facts["sweep"])
+        elif self._config.algorithms is not None:
+            drawn = plots.draw_comparison(directory)
+        else:
+            drawn = plots.draw_run(directory)
+        self.facts["figures"] = [path.name for path in drawn]
 
     def _save(self) -> None:
         if self.directory:

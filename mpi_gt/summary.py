@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 METRICS = ("loss", "grad_norm2", "consensus", "gap", "tracking", "accuracy")
 
@@ -42,3 +42,45 @@ def summarise(
 def mean_of(values: list[float | None]) -> float | None:
     numbers = [value for value in values if value is not None]
     return math.fsum(numbers) / len(numbers) if numbers else None
+
+
+def tail_by_seed(rows: Iterable[Mapping[str, Any]], label: str, metric: str) -> list[float]:
+    """For each seed the mean over the last fifth of the logged iterations; empty without values."""
+    by_seed: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        if row["algorithm"] == label and row[metric] not in (None, ""):
+            logged = by_seed.setdefault(row["seed"], [])
+            logged.append((int(row["iteration"]), float(row[metric])))
+    means = []
+    for logged in by_seed.values():
+        tail = sorted(logged)[-math.ceil(len(logged) / 5) :]
+        means.append(math.fsum(value for _, value in tail) / len(tail))
+    return means
+
+
+class Swept(Protocol):
+    """What a sweep needs of an entry."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def algorithm(self) -> Any: ...
+
+
+def sweep_of(summary: Mapping[str, Mapping[str, Any]], entries: Iterable[Swept]) -> dict[str, Any]:
+    """Each method's tail loss and gap at each stepsize (None: diverged), and where it is best."""
+    sweep: dict[str, Any] = {}
+    for entry in entries:
+        row = summary[entry.label]
+        of = sweep.setdefault(entry.method, {"lr": [], "loss": [], "gap": []})
+        of["lr"].append(entry.algorithm.lr)
+        for metric in ("loss", "gap"):
+            of[metric].append(row.get(metric))
+    for of in sweep.values():
+        for metric in ("loss", "gap"):
+            pairs = zip(of[metric], of["lr"], strict=True)
+            best = min((pair for pair in pairs if pair[0] is not None), default=None)
+            of[f"best_{metric}"] = None if best is None else {metric: best[0], "lr": best[1]}
+    return sweep

@@ -15,10 +15,10 @@ PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
     0: ("errors", "files", "spec"),
-    1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom"),
+    1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
     2: ("agree", "config", "exchange", "node", "plan", "stacked"),
     3: ("display", "machine", "metrics", "profiling", "record", "summary"),
-    4: ("experiment",),
+    4: ("experiment", "reproduce"),
     5: ("launch", "commands", "options", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}

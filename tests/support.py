@@ -82,7 +82,13 @@ def start(words, cwd=None, env=None) -> subprocess.Popen:
         stdin=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
+
+
+def heed_interrupts() -> None:
+    """A shell has its background jobs ignore Ctrl-C, and so has whatever runs the tests there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen, limit: float = 120) -> Finished:

@@ -16,6 +16,7 @@ from .commands import describe_graph, manage_data
 from .errors import Diverged, UserError
 from .options import HIDDEN, build_parser
 from .spec import convert, nearest
+from .status import mark_failed
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -70,7 +71,7 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    for name in THREADS:
+    for name in THREADS:  # read when numpy is imported, which nothing up to here has done
         os.environ.setdefault(name, "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -169,7 +170,6 @@ def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
 
 def _run_stacked(config: "RunConfig") -> int:
     """In this process: whatever ends it, run.json tells."""
-    from .record import mark_failed
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
@@ -229,14 +229,14 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
             return make_studies(given)
         return ALONE[command](**given) if command in ALONE else make_config(command, given)
 
-    config: RunConfig | int | None = None
+    config: RunConfig | None = None
     try:
-        config = comm.bcast(on_root(comm, prepare))
-        if isinstance(config, int):
-            return config
-        if isinstance(config, list):
-            return _reproduce_on_ranks(comm, config, directory)
-        assert config is not None
+        what = comm.bcast(on_root(comm, prepare))
+        if isinstance(what, int):
+            return what
+        if isinstance(what, list):
+            return _reproduce_on_ranks(comm, what, directory)
+        config = what
         assert config.out is not None
         if config.stacked and comm.size > 1:
             raise UserError("--stacked is one process: run it without mpirun")
@@ -245,7 +245,7 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
     except (UserError, Diverged) as error:
         if comm.rank == 0:
             print(f"mpi-gt: error: {error}", file=sys.stderr, flush=True)
-            if config is not None and not isinstance(config, int):
+            if config is not None:
                 _give_back(config)
         return error.exit_code
     return 0
@@ -273,7 +273,6 @@ def _reproduce_on_ranks(
 def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -> NoReturn:
     """An exception on one rank is the end of all."""
     from .agree import RootFailed
-    from .record import mark_failed
 
     if isinstance(error, RootFailed):
         time.sleep(10)  # root is telling of it, and ends us

@@ -15,7 +15,7 @@ from types import FrameType
 from .display import TERMINAL, on_terminal
 from .errors import UserError
 from .machine import cores
-from .record import mark_failed
+from .status import mark_failed
 
 OUTCOME = "MPI_GT_OUTCOME"
 """Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.

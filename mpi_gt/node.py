@@ -32,7 +32,11 @@ class Node:
         self.restart()
         self._plans: dict[int, Plan] = {}
         self._last: Plan | None = None
-        self._require_agreement()
+        try:
+            self._require_agreement()
+        except UserError:
+            self.world.Free()
+            raise
         self.comm: MPI.Distgraphcomm = self.world.Create_dist_graph_adjacent(
             row.neighbours, row.neighbours, reorder=False
         )

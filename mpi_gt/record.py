@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import itertools
-import json
 import os
 import sys
 import time
@@ -20,6 +19,7 @@ from . import display, plots
 from .config import RunConfig
 from .errors import UserError
 from .metrics import Measurement
+from .status import write_json
 from .summary import METRICS, mean_of, summarise, sweep_of
 
 Array = NDArray[Any]
@@ -119,24 +119,6 @@ class RunDirectory:
         self._metrics.close()
         if (self.path / "final.part").exists():
             (self.path / "final.part").replace(self.path / "final.npz")
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """All of it or, where something breaks, what was there before."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    temporary.replace(path)
-
-
-def mark_failed(path: Path, error: str, exit_code: int) -> None:
-    """Make the run.json of a run that cannot say so itself tell how it ended."""
-    try:
-        facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
-        if facts.get("status") == "running":
-            facts.update(status="failed", error=error, exit_code=exit_code)
-            write_json(path / "run.json", facts)
-    except (OSError, ValueError):
-        pass  # there is no run to speak of
 
 
 class Recorder:

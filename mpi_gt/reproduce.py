@@ -15,8 +15,9 @@ from .claims import judge_all
 from .config import RunConfig, options_of_table, parse_toml
 from .display import console, on_terminal
 from .errors import UserError
-from .record import COLUMNS, write_json
+from .record import COLUMNS
 from .spec import nearest, split_list
+from .status import write_json
 from .summary import METRICS, mean_of, tail_by_seed
 
 EXPERIMENTS = ("huber", "a9a", "covertype", "mnist")

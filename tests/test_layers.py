@@ -17,7 +17,7 @@ LAYERS = {
     0: ("errors", "files", "spec"),
     1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
     2: ("agree", "config", "exchange", "node", "plan", "stacked"),
-    3: ("display", "machine", "metrics", "profiling", "record", "summary"),
+    3: ("display", "machine", "metrics", "profiling", "record", "status", "summary"),
     4: ("experiment", "reproduce"),
     5: ("launch", "commands", "options", "cli", "__init__", "__main__"),
 }
@@ -90,6 +90,11 @@ def test_ranks_do_not_import_what_only_root_needs():
         "heavy = {'networkx', 'matplotlib', 'rich', 'scipy'} & set(sys.modules); "
         "sys.exit(str(heavy) if heavy else 0)"
     )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_threads_are_settled_before_numpy_is_imported():
+    code = "import sys, mpi_gt.cli; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

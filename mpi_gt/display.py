@@ -66,13 +66,12 @@ class Bar:
         self._console = console(sys.stderr)
 
     def begin(self, label: str) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
         self._bar = RichProgress(
             TextColumn("{task.fields[label]}  {task.completed}/{task.total}", markup=False),
             BarColumn(),
-            TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.description}"),

@@ -23,7 +23,16 @@ else:
     import tomli as tomllib
 
 DTYPES = ("float64", "float32")
-EXCHANGES = ("neighbor", "persistent")
+EXCHANGES = (
+    "neighbor",
+    "persistent",
+    "nonblocking",
+    "p2p",
+    "persistent-p2p",
+    "rma",
+    "allgather",
+    "pickle",
+)
 LIMITS = {
     "iterations": (1, 10**15),
     "seeds": (1, 10**6),

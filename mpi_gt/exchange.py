@@ -95,7 +95,139 @@ class Persistent(Exchange):
             request.Free()
 
 
+class Nonblocking(Exchange):
+    """One MPI_Ineighbor_allgather a vector: what is not needed yet travels during the gradient."""
+
+    separate = True
+
+    def start(self) -> None:
+        self.requests = [
+            self.comm.Ineighbor_allgather(send, receive) for send, receive in self.buffers
+        ]
+
+    def finish(self, index: int) -> None:
+        self.requests[index].Wait()
+
+
+class PointToPoint(Exchange):
+    """MPI_Isend to and MPI_Irecv from each neighbour."""
+
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
+        super().__init__(comm, messages)
+        (self.message,) = messages
+        self.neighbours = neighbours_of(comm)
+
+    def start(self) -> None:
+        send, receive = self.message.send, self.message.receive
+        pairs = list(enumerate(self.neighbours))
+        self.requests = [self.comm.Irecv(receive[row], source=source) for row, source in pairs]
+        self.requests += [self.comm.Isend(send, dest=target) for target in self.neighbours]
+
+    def finish(self, index: int) -> None:
+        MPI.Request.Waitall(self.requests)
+
+
+class PersistentPointToPoint(PointToPoint):
+    """MPI_Send_init and MPI_Recv_init once, then only start and wait."""
+
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
+        super().__init__(comm, messages)
+        send, receive = self.message.send, self.message.receive
+        pairs = list(enumerate(self.neighbours))
+        self.persistent = [comm.Recv_init(receive[row], source=source) for row, source in pairs]
+        self.persistent += [comm.Send_init(send, dest=target) for target in self.neighbours]
+
+    def start(self) -> None:
+        MPI.Prequest.Startall(self.persistent)
+
+    def finish(self, index: int) -> None:
+        MPI.Request.Waitall(self.persistent)
+
+    def free(self) -> None:
+        for request in self.persistent:
+            request.Free()
+
+
+class RemoteMemory(Exchange):
+    """MPI_Put into the neighbours' windows, with post-start-complete-wait among neighbours only."""
+
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
+        super().__init__(comm, messages)
+        (self.message,) = messages
+        self.neighbours = neighbours_of(comm)
+        rows = np.arange(len(self.neighbours), dtype=np.int64)
+        places = np.empty_like(rows)  # which row of each neighbour's buffer is ours
+        comm.Neighbor_alltoall(rows, places)
+        words = self.message.send.size
+        self.targets = [
+            (neighbour, (int(place) * words, words, MPI.INT64_T))
+            for neighbour, place in zip(self.neighbours, places, strict=True)
+        ]
+        self.window = MPI.Win.Create(self.message.receive, disp_unit=8, comm=comm)
+        everyone = comm.Get_group()
+        self.group = everyone.Incl(self.neighbours)
+        everyone.Free()
+
+    def start(self) -> None:
+        self.window.Post(self.group)
+        self.window.Start(self.group)
+        for neighbour, target in self.targets:
+            self.window.Put([self.message.send, MPI.INT64_T], neighbour, target)
+        self.window.Complete()
+
+    def finish(self, index: int) -> None:
+        self.window.Wait()
+
+    def free(self) -> None:
+        self.window.Free()
+        self.group.Free()
+
+
+class Allgather(Exchange):
+    """The naive way: everybody's message to everybody, of which the neighbours' are kept."""
+
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
+        super().__init__(comm, messages)
+        (self.message,) = messages
+        self.neighbours = neighbours_of(comm)
+        self.everyone = np.zeros((comm.size, self.message.send.size), dtype=np.int64)
+
+    def start(self) -> None:
+        self.comm.Allgather([self.message.send, MPI.INT64_T], [self.everyone, MPI.INT64_T])
+
+    def finish(self, index: int) -> None:
+        self.message.receive[:] = self.everyone[self.neighbours]
+
+
+class Pickle(Exchange):
+    """Python objects, as most Python packages send them: here to be measured, not to be used."""
+
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
+        super().__init__(comm, messages)
+        (self.message,) = messages
+        self.neighbours = neighbours_of(comm)
+
+    def start(self) -> None:
+        self.requests = [self.comm.isend(self.message.send, target) for target in self.neighbours]
+
+    def finish(self, index: int) -> None:
+        for row, source in enumerate(self.neighbours):
+            self.message.receive[row] = self.comm.recv(source=source)
+        MPI.Request.waitall(self.requests)
+
+
+def neighbours_of(comm: MPI.Distgraphcomm) -> list[int]:
+    sources, _, _ = comm.Get_dist_neighbors()
+    return list(sources)
+
+
 EXCHANGES: dict[str, type[Exchange]] = {
     "neighbor": Neighbor,
     "persistent": Persistent,
+    "nonblocking": Nonblocking,
+    "p2p": PointToPoint,
+    "persistent-p2p": PersistentPointToPoint,
+    "rma": RemoteMemory,
+    "allgather": Allgather,
+    "pickle": Pickle,
 }

@@ -100,7 +100,8 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--exchange": {
         "metavar": "NAME",
-        "help": "how vectors travel: neighbor or persistent (default neighbor)",
+        "help": "how vectors travel: neighbor (default), persistent, nonblocking, p2p, "
+        "persistent-p2p, rma, allgather or pickle; the numbers are the same to the bit",
     },
     "--dtype": {"metavar": "TYPE", "help": "float64 or float32 (default float64)"},
     "--x1": {"metavar": "FILE.npy", "help": "the start, (d,) or (nodes, d) (default zeros)"},

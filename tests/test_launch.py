@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from support import finish, start
 
+from mpi_gt.config import EXCHANGES
+
 SHIM = Path(__file__).parent / "count_collectives.c"
 
 
@@ -35,6 +37,13 @@ def test_mpi_equals_stacked_and_the_exchanges_agree_to_the_bit(mpi, n, call, tmp
     assert (tmp_path / "neighbor" / "final.npz").read_bytes() == (
         tmp_path / "persistent" / "final.npz"
     ).read_bytes()
+
+
+def test_every_exchange_gives_the_same_bits(mpi, call, tmp_path):
+    options = ["--iterations", "30", "--seeds", "2", "--quiet", "-n", "16", "--out"]
+    for exchange in EXCHANGES:
+        call(mpi.mpi_gt("run", "--exchange", exchange, *options, tmp_path / exchange))
+    assert len({(tmp_path / name / "final.npz").read_bytes() for name in EXCHANGES}) == 1
 
 
 def test_all_ways_to_launch_give_the_same_numbers(mpi, call, tmp_path):

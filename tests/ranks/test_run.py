@@ -19,8 +19,9 @@ pytestmark = pytest.mark.mpi
 OPTIONS = {"iterations": 40, "seeds": 2, "problem": "huber:dim=6,spread=0.3"}
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@pytest.mark.parametrize("graph", ["er:p=0.7", "ring"])
+@pytest.mark.parametrize(
+    ("exchange", "graph"), [*((name, "er:p=0.7") for name in EXCHANGES), ("neighbor", "ring")]
+)
 def test_equals_stacked(comm, exchange, graph):
     ours = mpi_gt.run(comm, graph=graph, exchange=exchange, **OPTIONS)
     stacked = mpi_gt.run(stacked=True, n=comm.size, graph=graph, **OPTIONS)

@@ -40,7 +40,7 @@ def test_mpi_equals_stacked_and_the_exchanges_agree_to_the_bit(mpi, n, call, tmp
 
 
 def test_every_exchange_gives_the_same_bits(mpi, call, tmp_path):
-    options = ["--iterations", "30", "--seeds", "2", "--quiet", "-n", "16", "--out"]
+    options = ["--iterations", "30", "--seeds", "2", "--quiet", "-n", "5", "--out"]
     for exchange in EXCHANGES:
         call(mpi.mpi_gt("run", "--exchange", exchange, *options, tmp_path / exchange))
     assert len({(tmp_path / name / "final.npz").read_bytes() for name in EXCHANGES}) == 1

@@ -1,5 +1,6 @@
 """The command line: parsing, messages and exit codes. The only user of COMM_WORLD."""
 
+import contextlib
 import io
 import os
 import signal
@@ -60,6 +61,8 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
         raise UserError(f"{command} takes no lr or points; for these there is mpi-gt sweep")
     if command == "run" and options.get("algorithms") is not None:
         raise UserError("run takes one algorithm; for several there is mpi-gt compare")
+    if command != "run" and "algorithm" in options:
+        raise UserError(f"{command} takes algorithms, not algorithm")
     config = RunConfig.of(options)
     if config.out is None:
         return replace(config, out=str(reserve_directory(config)), reserved=True)
@@ -124,20 +127,23 @@ def _reproduce(given: dict[str, Any]) -> int:
         assert config.out is not None
         assert config.n is not None
         if config.stacked:
-            return _run_stacked(config)
+            try:
+                return _run_stacked(config)
+            except Diverged as error:
+                return error.exit_code
         return launch.launch(arguments_of(config), config.n, Path(config.out), look)
 
+    codes = [0]
     for study in make_studies(given):
-        if code := carry_out(study, execute, given.get("quiet", False)):
-            return code
-    return 0
+        codes.append(carry_out(study, execute, given.get("quiet", False)))
+        if codes[-1] not in (0, Diverged.exit_code):
+            break
+    return codes[-1] or max(codes)
 
 
 def make_studies(given: dict[str, Any]) -> "list[Study]":
-    """The experiments that `reproduce` was asked for."""
-    import shutil
-
-    from .reproduce import EXPERIMENTS, make_study
+    """The experiments that `reproduce` was asked for, all of them checked before any begins."""
+    from .reproduce import EXPERIMENTS, forget, has_variant, make_study
 
     flags = dict(given)
     name, variant = flags.pop("experiment"), flags.pop("variant", "literal")
@@ -145,14 +151,23 @@ def make_studies(given: dict[str, Any]) -> "list[Study]":
     out = flags.pop("out", None)
     flags.pop("quiet", None)
     overrides = convert_flags(flags)
-    studies = []
-    for each in EXPERIMENTS if name == "all" else (name,):
-        folder = str(Path(out, each)) if out and name == "all" else out
-        study = make_study(each, variant, quick, overrides, folder)
-        for config in study.runs.values() if overwrite else ():
-            shutil.rmtree(str(config.out), ignore_errors=True)
-        study.pending()  # finds what is in the way before anything starts
-        studies.append(study)
+    names = (
+        [each for each in EXPERIMENTS if has_variant(each, variant)] if name == "all" else [name]
+    )
+    if not names:
+        raise UserError(f"no experiment has a variant '{variant}'")
+    studies = [
+        make_study(
+            each, variant, quick, overrides, str(Path(out, each)) if out and name == "all" else out
+        )
+        for each in names
+    ]
+    for study in studies:
+        if not overwrite:
+            study.pending()  # finds what is in the way
+    for study in studies:
+        if overwrite:
+            forget(study)
     return studies
 
 
@@ -183,7 +198,9 @@ def _run_stacked(config: "RunConfig") -> int:
         mark_failed(Path(config.out), f"interrupted by {number.name}", 128 + number)
         print(f"mpi-gt: interrupted by {number.name}", file=sys.stderr)
         return 128 + number
-    except OSError as error:
+    except (UserError, Diverged):
+        raise
+    except Exception as error:
         mark_failed(Path(config.out), repr(error), 1)
         raise
     finally:
@@ -226,16 +243,18 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         except SystemExit as done:  # --help or --version, printed by now
             return int(done.code or 0)
         if command == "reproduce":
-            return make_studies(given)
+            quiet.append(given.get("quiet", False))
+            return make_studies({"n": str(comm.size), **given})
         return ALONE[command](**given) if command in ALONE else make_config(command, given)
 
+    quiet: list[bool] = []
     config: RunConfig | None = None
     try:
         what = comm.bcast(on_root(comm, prepare))
         if isinstance(what, int):
             return what
         if isinstance(what, list):
-            return _reproduce_on_ranks(comm, what, directory)
+            return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)))
         config = what
         assert config.out is not None
         if config.stacked and comm.size > 1:
@@ -252,22 +271,33 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
 
 
 def _reproduce_on_ranks(
-    comm: "MPI.Intracomm", studies: "list[Study]", directory: list[Path]
+    comm: "MPI.Intracomm", studies: "list[Study]", directory: list[Path], quiet: bool
 ) -> int:
     """Under an mpirun of the user's: the same runs, one after the other, on these ranks."""
     from .agree import on_root
     from .experiment import run
-    from .reproduce import write_report
+    from .reproduce import Overall, alone_in, report
 
+    codes = [0]
     for study in studies:
-        for label in comm.bcast(on_root(comm, study.pending)):
-            config = replace(study.runs[label], quiet=False)
-            directory[:] = [Path(str(config.out))]
-            run(config, comm)
-        on_root(comm, lambda study=study: write_report(study))  # type: ignore[misc]
-        if comm.rank == 0:
-            print((study.directory / "summary.md").read_text(encoding="utf-8"))
-    return 0
+        with contextlib.ExitStack() as held:
+            on_root(comm, lambda study=study: held.enter_context(alone_in(study.directory)))  # type: ignore[misc]
+            pending = comm.bcast(on_root(comm, study.pending))
+            progress = Overall(study, pending, quiet) if comm.rank == 0 else None
+            for label in pending:
+                config = study.runs[label]
+                if config.stacked and comm.size > 1:
+                    raise UserError("--stacked is one process: run it without mpirun")
+                directory[:] = [Path(str(config.out))]
+                if progress:
+                    progress.begin(label)
+                with contextlib.suppress(Diverged):  # the report tells of it
+                    run(config, comm)
+                if progress:
+                    progress.end()
+            code = on_root(comm, lambda study=study: report(study, quiet))  # type: ignore[misc]
+            codes.append(comm.bcast(code))
+    return max(codes)
 
 
 def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -> NoReturn:

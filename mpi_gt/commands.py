@@ -25,8 +25,8 @@ def describe_graph(
     from .plots import available, draw_graph
 
     nodes = integer("-n", n)
-    if nodes < 1:
-        raise UserError(f"-n must be at least 1, not {n}")
+    if not 1 <= nodes <= 20000:  # the matrix is dense
+        raise UserError(f"-n must be in [1, 20000], not {n}")
     if plot is not None and not available():
         raise UserError("--plot needs matplotlib: pip install 'mpi-gt[plot]'")
     network = build_network(graph, weights, nodes)
@@ -94,12 +94,12 @@ def _list_dataset(dataset: "Dataset", data_dir: str | None, quiet: bool) -> list
 
 
 def _prepare_dataset(dataset: "Dataset", data_dir: str | None, quiet: bool) -> list[str]:
-    from .datasets import say, store
+    from .datasets import store
 
     folder = store.prepare(
         dataset,
         data_dir,
-        (lambda text: None) if quiet else say,
+        (lambda text: None) if quiet else (lambda text: print(f"mpi-gt: {text}", file=sys.stderr)),
         progress=not quiet and sys.stderr.isatty(),
     )
     return [f"{dataset.name} is prepared in {folder}"]

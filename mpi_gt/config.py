@@ -51,6 +51,7 @@ class Entry:
     algorithm: Algorithm
     custom: bool  # a user's own class
     method: str  # the label without the stepsize, where that is swept
+    lr: float | None  # that stepsize
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class RunConfig:
             if getattr(self, name) not in known:
                 value = getattr(self, name)
                 raise UserError(f"unknown {name} '{value}'{nearest(value, known)}")
+        if (self.lr is not None or self.points is not None) and self.algorithms is None:
+            raise UserError("lr and points are for a sweep: they need algorithms as well")
         self.entries()
         self.parse_problem()
         if self.graph is not None:
@@ -129,16 +132,16 @@ class RunConfig:
         specs = [self.algorithm] if self.algorithms is None else split_list(self.algorithms)
         if not specs:
             raise UserError("no algorithm is named")
-        methods = specs
+        swept: list[tuple[str, float | None]] = [(spec, None) for spec in specs]
         if self.lr is not None:
             grid = stepsizes(self.lr, self.points)
-            methods = [spec for spec in specs for _ in grid]
+            swept = [(spec, lr) for spec in specs for lr in grid]
             specs = [_with_stepsize(spec, lr) for spec in specs for lr in grid]
         made = [_make_algorithm(spec) for spec in specs]
         names = [name for name, _ in made]
         entries = [
-            Entry(name if names.count(name) == 1 else spec, algorithm, is_custom(spec), method)
-            for spec, (name, algorithm), method in zip(specs, made, methods, strict=True)
+            Entry(name if names.count(name) == 1 else spec, algorithm, is_custom(spec), *origin)
+            for spec, (name, algorithm), origin in zip(specs, made, swept, strict=True)
         ]
         labels = [entry.label for entry in entries]
         for label in labels:
@@ -155,19 +158,22 @@ def stepsizes(text: str, points: int | None) -> list[float]:
     """LOW..HIGH as a grid in logarithmic steps, by default two a decade."""
     low, dots, high = text.partition("..")
     first, last = (convert("lr", float, end.strip()) for end in (low, high or low))
-    if not 0 < first <= last < math.inf or (dots and first == last):
+    if not 0 < first <= last < math.inf or (first == last and (dots or points)):
         raise UserError(f"lr must be LOW..HIGH with 0 < LOW < HIGH, not '{text}'")
-    count = points or round(2 * math.log10(last / first)) + 1
-    return [float(f"{lr:.3g}") for lr in np.geomspace(first, last, max(count, 2 if dots else 1))]
+    if first == last:
+        return [first]
+    count = points or max(2, round(2 * (math.log10(last) - math.log10(first))) + 1)
+    between = np.logspace(math.log10(first), math.log10(last), count)[1:-1]
+    return [first, *(float(f"{lr:.3g}") for lr in between), last]
 
 
 def _with_stepsize(spec: str, lr: float) -> str:
-    name, _, rest = spec.rpartition(":") if is_custom(spec) else spec.partition(":")
-    if is_custom(spec) and "=" not in rest:
-        name, rest = spec, ""
+    words = spec.split(":", 2 if is_custom(spec) else 1)
+    rest = words.pop() if len(words) == (3 if is_custom(spec) else 2) else ""
+    name = ":".join(words)
     if any(item.partition("=")[0].strip() == "lr" for item in rest.split(",")):
         raise UserError(f"'{spec}' sets the lr that is to be swept")
-    return f"{name}:lr={lr:g}" + (f",{rest}" if rest else "")
+    return f"{name}:lr={lr!r}" + (f",{rest}" if rest else "")
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
@@ -226,5 +232,7 @@ def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
             raise UserError(f"{name}: unknown key '{key}'{nearest(key, known)}")
         if not isinstance(value, str | int | float):
             raise UserError(f"{name}: {key} must be text, a number or true/false")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 2e4 is a whole number, here as on the command line
         options[option] = convert(f"{name}: {key}", kinds[option], str(value))
     return options

@@ -5,6 +5,7 @@ where the run itself would hang or end in sixteen tracebacks.
 """
 
 import importlib
+import json
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ def is_custom(text: str) -> bool:
 
 def resolve(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any, dict[str, Any]]:
     """The name, class and options of a registered or of a user's own algorithm or problem."""
-    if not is_custom(text):
+    if not is_custom(text) or text.partition(":")[0].strip() in registry:
         return parse(kind, registry, text)
     module, _, rest = text.partition(":")
     name, options = split(rest)
@@ -87,28 +88,65 @@ def try_problem(name: str, problem: Any, x: Array) -> None:
     """Whether gradient and evaluate give what a run needs of them, at x (seeds, dim)."""
     gradient = attempt(f"{name}.gradient", lambda: problem.gradient(1, x))
     _require_like(f"{name}.gradient", gradient, x.shape, x.dtype)
-    answer = attempt(f"{name}.evaluate", lambda: problem.evaluate(x.astype(np.float64)))
+    xbar = _frozen(x.astype(np.float64))
+    answer = attempt(f"{name}.evaluate", lambda: problem.evaluate(xbar))
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise UserError(f"{name}.evaluate must return (loss, gradient), not {_kind(answer)}")
     _require_like(f"{name}.evaluate: the loss", answer[0], x.shape[:-1], None)
     _require_like(f"{name}.evaluate: the gradient", answer[1], x.shape, None)
+    if hasattr(problem, "accuracy"):
+        accuracy = attempt(f"{name}.accuracy", lambda: problem.accuracy(xbar))
+        _require_like(f"{name}.accuracy", accuracy, x.shape[:-1], None)
+    if hasattr(problem, "test_score"):
+        score = attempt(f"{name}.test_score", lambda: problem.test_score(xbar))
+        _require_like(f"{name}.test_score", score, (len(x) + 1,), None)
+    if hasattr(problem, "facts"):
+        attempt(f"{name}.facts", lambda: json.dumps(problem.facts()))
 
 
 def try_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
-    """Whether init and step give States of arrays like x, with a mix that brings nothing."""
-    state = attempt(f"{name}.init", lambda: algorithm.init(x, partial(problem.gradient, 1)))
+    """Whether init and step give States of arrays like x, with a mix that brings nothing.
+
+    All arrays they are given are read-only, and each result of mix must be waited for once.
+    """
+
+    def gradient(t: int, x: Array) -> Array:
+        return _frozen(problem.gradient(t, x))
+
+    state = attempt(f"{name}.init", lambda: algorithm.init(_frozen(x), partial(gradient, 1)))
     _require_state(f"{name}.init", algorithm, state, x)
-    gradient = partial(problem.gradient, 2)
-    state = attempt(f"{name}.step", lambda: algorithm.step(1, state, _no_mix, gradient))
+    for array in state:
+        _frozen(array)
+    mix = _Trial(x)
+    state = attempt(f"{name}.step", lambda: algorithm.step(1, state, mix, partial(gradient, 2)))
     _require_state(f"{name}.step", algorithm, state, x)
+    if any(result.waited != 1 for result in mix.results):
+        raise UserError(f"{name}.step must wait once for each result of mix")
+
+
+class _Trial:
+    """A mix that brings each node its own vector back."""
+
+    def __init__(self, x: Array) -> None:
+        self._x = x
+        self.results: list[_Still] = []
+
+    def __call__(self, *vectors: Array) -> "_Stills":
+        for vector in vectors:
+            _require_like("what is given to mix", vector, self._x.shape, self._x.dtype)
+        stills = _Stills(_Still(vector) for vector in vectors)
+        self.results += stills
+        return stills
 
 
 class _Still:
     def __init__(self, value: Array) -> None:
-        self._value = value
+        self._value = value.copy()
+        self.waited = 0
 
     def wait(self) -> Array:
-        return self._value.copy()
+        self.waited += 1
+        return self._value
 
 
 class _Stills(tuple[_Still, ...]):
@@ -117,8 +155,9 @@ class _Stills(tuple[_Still, ...]):
         return only.wait()
 
 
-def _no_mix(*vectors: Array) -> _Stills:
-    return _Stills(_Still(vector) for vector in vectors)
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
 
 
 def _require_state(what: str, algorithm: Any, state: Any, x: Array) -> None:

@@ -1,5 +1,6 @@
 """Building one experiment from its configuration, and the only loop that runs it."""
 
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -113,6 +114,7 @@ def _build_stacked(config: RunConfig) -> Experiment:
     ]
     problem = StackedProblem(problems)
     x1 = np.stack([_first_estimate(config, problem.dim, start) for start in _starts(config, n)])
+    x1.flags.writeable = False
     node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
     entries = _tried_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None), "graph": network.facts()}
@@ -212,7 +214,17 @@ def _require_free_output(config: RunConfig) -> None:
 def _prepare(config: RunConfig) -> None:
     name, kind, options = config.parse_problem()
     if hasattr(kind, "prepare"):
-        attempt(f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, **options))
+        say = _say_nothing if config.quiet else _say
+        attempt(f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, say, **options))
+
+
+def _say(text: str) -> None:
+    """Long work on files is told on standard error, by the one rank that does it."""
+    print(f"mpi-gt: {text}", file=sys.stderr, flush=True)
+
+
+def _say_nothing(text: str) -> None:
+    pass
 
 
 def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
@@ -269,9 +281,10 @@ def _starts(config: RunConfig, nodes: int) -> list[Array | None]:
 
 def _first_estimate(config: RunConfig, dim: int, start: Array | None) -> Array:
     """x_1 of one node for all seeds: zeros, unless given."""
-    if start is None:
-        return np.zeros((config.seeds, dim), config.numpy_dtype)
-    if len(start) != dim:
+    x1 = np.zeros((config.seeds, dim), config.numpy_dtype)
+    if start is not None and len(start) != dim:
         raise UserError(f"{config.x1} is for {len(start)} dimensions, but the problem has {dim}")
-    x1 = cast(str(config.x1), start, config.numpy_dtype)
-    return np.tile(x1, (config.seeds, 1))
+    if start is not None:
+        x1[:] = cast(str(config.x1), start, config.numpy_dtype)
+    x1.flags.writeable = False  # several algorithms start from it
+    return x1

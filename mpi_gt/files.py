@@ -1,5 +1,6 @@
 """Numbers from users' files, checked: real, finite, and what the suffix promises."""
 
+import warnings
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -52,7 +53,9 @@ def cast(name: str, array: Array, dtype: Any) -> Array:
 def read_table(path: Path) -> Array:
     """The numbers of a .csv file, one row a line."""
     try:
-        table = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an empty file: its shape tells
+            table = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path} as a table of numbers: {error}") from None
     return _checked(f"{path}", table)

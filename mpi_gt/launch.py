@@ -74,8 +74,8 @@ def command(mpirun: Path, kind: str, n: int) -> list[str]:
 
 
 def environment(kind: str, n: int) -> dict[str, str]:
-    """What the ranks' environment gets, unless the user has set it otherwise."""
-    extra = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    """What mpirun's environment gets, unless the user has set it otherwise."""
+    extra = {}
     if kind == "openmpi":
         if os.geteuid() == 0:
             for system in ("OMPI", "PRTE"):

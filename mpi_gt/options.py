@@ -194,9 +194,9 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
         help="literal (default), heterogeneous (huber) or label-sorted (the datasets)",
     )
     reproduce.add_argument("--quick", action="store_true", help="fewer seeds and iterations")
-    reproduce.add_argument("--algorithms", **ALGORITHMS_OPTION)
-    for name, settings in RUN_OPTIONS.items():
-        reproduce.add_argument(name, **settings)
+    for name, settings in {"--algorithms": ALGORITHMS_OPTION, **RUN_OPTIONS}.items():
+        text = settings["help"].partition(" (default")[0]  # the defaults are the experiment's
+        reproduce.add_argument(name, **{**settings, "help": text})
 
     data = command("data", "list, prepare or verify datasets", DATA_HELP)
     data.add_argument("action", choices=("list", "prepare", "verify"))
@@ -204,13 +204,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     data.add_argument("--data-dir", **RUN_OPTIONS["--data-dir"])
     data.add_argument("--out", metavar="FILE", help="write what is shown into this file as well")
     data.add_argument("--quiet", action="store_true", help="say nothing but errors")
-    return parser, {
-        "run": run,
-        "compare": compare,
-        "graph": graph,
-        "reproduce": reproduce,
-        "data": data,
-    }
+    return parser, dict(subparsers.choices)
 
 
 def _registered() -> str:

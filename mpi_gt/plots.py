@@ -161,7 +161,9 @@ def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
             places, values = zip(*found, strict=True) if found else ((), ())
             axes.plot(places, values, label=method, marker=marker, markersize=5, **style)
         axes.set_xscale("log")
-        axes.set_yscale("log")
+        drawn = [value for of in sweep.values() for value in of[metric] if value is not None]
+        if min(drawn, default=0) > 0:
+            axes.set_yscale("log")
         axes.set_xlabel("stepsize lr (a missing point: diverged)")
         axes.set_ylabel(f"{metric}, mean over the last fifth and over seeds")
         axes.grid(visible=True, which="major", alpha=0.3)

@@ -1,10 +1,12 @@
 """The paper's experiments from their TOML files: what to run, what is done, and the report."""
 
 import csv
+import fcntl
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -14,8 +16,8 @@ from . import plots
 from .claims import judge_all
 from .config import RunConfig, options_of_table, parse_toml
 from .display import console, on_terminal
-from .errors import UserError
-from .record import COLUMNS
+from .errors import Diverged, UserError
+from .record import COLUMNS, OWN_FILES
 from .spec import nearest, split_list
 from .status import write_json
 from .summary import METRICS, mean_of, tail_by_seed
@@ -36,6 +38,7 @@ DECISIVE = (
     "dtype",
     "x1",
     "n",
+    "stacked",
 )
 
 
@@ -48,6 +51,8 @@ class Study:
     directory: Path
     runs: dict[str, RunConfig]  # by algorithm
     quick: bool
+    command: str  # that makes it again
+    changed: str  # what was given in place of the experiment's own options
 
     @property
     def regression(self) -> bool:
@@ -58,11 +63,23 @@ class Study:
         """What a reader must know before taking the numbers for the paper's."""
         config = next(iter(self.runs.values()))
         size = f"{config.n} nodes, {config.iterations} iterations, {config.seeds} seeds"
-        return f"{size}; a quick look, not the paper's size" if self.quick else size
+        if self.quick:
+            size += "; a quick look, not the paper's size"
+        return f"{size}; changed: {self.changed}" if self.changed else size
 
     def pending(self) -> list[str]:
         """The algorithms that are yet to run; an error where a finished run is of other options."""
         return [label for label, config in self.runs.items() if not _is_done(config)]
+
+
+def has_variant(name: str, variant: str) -> bool:
+    return variant == LITERAL or variant in _table(name)["variants"]
+
+
+def _table(name: str) -> dict[str, Any]:
+    """The experiment's file."""
+    text = (resources.files("mpi_gt") / "experiments" / f"{name}.toml").read_text("utf-8")
+    return parse_toml(text, f"{name}.toml")
 
 
 def make_study(
@@ -71,8 +88,7 @@ def make_study(
     """The experiment of that name from its file, with the given options in place of its own."""
     if name not in EXPERIMENTS:
         raise UserError(f"unknown experiment '{name}'{nearest(name, [*EXPERIMENTS, 'all'])}")
-    text = (resources.files("mpi_gt") / "experiments" / f"{name}.toml").read_text("utf-8")
-    table = parse_toml(text, f"{name}.toml")
+    table = _table(name)
     title = table.pop("title")
     quick_table, variants = table.pop("quick"), table.pop("variants")
     if variant != LITERAL:
@@ -84,11 +100,19 @@ def make_study(
         title = f"{title}, {variant}"
     if quick:
         table.update(quick_table)
-    options = {**options_of_table(table, f"{name}.toml"), **overrides}
+    own = options_of_table(table, f"{name}.toml")
+    options = {**own, **overrides}
+    told = [key for key in overrides if key != "data_dir" and overrides[key] != own.get(key)]
+    changed = ", ".join(f"{key} = {overrides[key]}" for key in told)
+    flags = [f"--{key.replace('_', '-')} {overrides[key]}" for key in told]
     config = RunConfig.of(options)
     words = [variant] * (variant != LITERAL) + ["quick"] * quick
     suffix = "".join(f"-{word}" for word in words)
-    directory = Path(out) if out else Path("runs", f"reproduce-{name}{suffix}")
+    if out is not None and not out:
+        raise UserError("--out needs the name of a directory")
+    directory = Path(out or Path("runs", f"reproduce-{name}{suffix}"))
+    asked = [f"--variant {variant}"] * (variant != LITERAL) + ["--quick"] * quick
+    command = " ".join(["mpi-gt reproduce", name, *asked, *flags])
     runs = {
         entry.label: replace(
             config,
@@ -102,15 +126,20 @@ def make_study(
         )
         for entry, spec in zip(config.entries(), split_list(config.algorithms or ""), strict=True)
     }
-    return Study(name, title, directory, runs, quick)
+    return Study(name, title, directory, runs, quick, command, changed)
 
 
 def _is_done(config: RunConfig) -> bool:
+    """Whether that run has ended by itself (in divergence perhaps); an error if it is not ours."""
+    folder = Path(config.out or "")
     try:
-        facts = json.loads((Path(config.out or "") / "run.json").read_text())
+        facts = json.loads((folder / "run.json").read_text())
     except (OSError, ValueError):
+        foreign = [path for path in folder.glob("[!.]*") if path.name not in OWN_FILES]
+        if foreign:
+            raise UserError(f"{foreign[0]} is in the way: {folder} is no run directory") from None
         return False
-    if facts.get("status") != "finished":
+    if facts.get("exit_code") not in (0, Diverged.exit_code):
         return False
     wanted = asdict(config)
     for key in DECISIVE:
@@ -120,6 +149,32 @@ def _is_done(config: RunConfig) -> bool:
                 f"{wanted[key]}; give another --out, or --overwrite to run it all again"
             )
     return True
+
+
+def forget(study: Study) -> None:
+    """Remove the runs of a study, so that all of it runs again."""
+    for config in study.runs.values():
+        folder = Path(config.out or "")
+        for name in (*OWN_FILES, "final.part"):
+            (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Keep a second call out of the directory while this one works in it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / ".lock").open("w")
+    except OSError as error:
+        raise UserError(f"cannot write to {directory}: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another call is at work in {directory}") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
 
 
 def arguments_of(config: RunConfig) -> list[str]:
@@ -151,9 +206,14 @@ def write_report(study: Study) -> list[Path]:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    summary = {label: _summary(rows, label, result) for label, result in results.items()}
-    claims = judge_all(rows, study.regression)
-    first = next(iter(results.values()))
+    diverged = {label for label, run in results.items() if run["exit_code"]}
+    summary = {
+        label: {"error": run["error"]} if label in diverged else _summary(rows, label, run)
+        for label, run in results.items()
+    }
+    sound = [row for row in rows if row["algorithm"] not in diverged]
+    claims = judge_all(sound, study.regression)
+    first, last = next(iter(results.values())), max(r["finished"] for r in results.values())
     write_json(
         target / "summary.json",
         {
@@ -161,10 +221,12 @@ def write_report(study: Study) -> list[Path]:
             "title": study.title,
             "note": study.note,
             "quick": study.quick,
+            "command": study.command,
             "versions": first["versions"],
             "mpi": first["mpi"],
             "graph": first["graph"],
-            "finished": first["finished"],
+            "finished": last,
+            "problem": first.get("problem", {}),
             "methods": summary,
         },
     )
@@ -208,21 +270,29 @@ def _markdown(study: Study, summary: Mapping[str, Any], claims: list[dict[str, A
         "|---|---|---|---|---|---|---|",
     ]
     for label, row in summary.items():
+        if "error" in row:
+            lines.append(f"| {label} | diverged: {row['error']} | | | | | |")
+            continue
         lines.append(
             f"| {label} | {span(row, 'loss', '.6g')} | "
             + " | ".join(span(row, metric, ".2e") for metric in ("gap", "grad_norm2", "consensus"))
             + f" | {row['seconds_per_iteration'] * 1e6:.0f} µs "
             f"| {row['bytes_per_iteration']:,.0f} |"
         )
+    lines += [
+        "",
+        "Differences are paired over seeds, each interval is a 95% one; shown is the comparison "
+        "that decides. GTAdam is in none of the paper's claims.",
+    ]
     lines += ["", "| claim of the paper | verdict | measured | against |", "|---|---|---|---|"]
     for claim in claims:
-        measured = "one seed: no interval"
+        measured = "no such method ran" if claim["against"] is None else "one seed, no interval"
         if claim["interval"] is not None:
             low, high = claim["interval"]
             measured = f"{claim['estimate']:.2e}, 95% in [{low:.2e}, {high:.2e}]"
         lines.append(
             f"| {claim['claim']} | **{claim['verdict']}** | {claim['measure']}: {measured} | "
-            f"{claim['against']} |"
+            f"{claim['against'] or '-'} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -241,7 +311,6 @@ class Overall:
         self._done = 0
         self._total = sum(study.runs[label].iterations for label in pending)
         self._next_line = 0.0
-        study.directory.mkdir(parents=True, exist_ok=True)
         self._log = (study.directory / "progress.log").open("a", encoding="utf-8")
         self._bar: Any = None
         if not quiet and on_terminal():
@@ -254,6 +323,7 @@ class Overall:
     def begin(self, label: str) -> None:
         self._label = label
         self._size = self._study.runs[label].iterations
+        (Path(self._study.runs[label].out or "") / "metrics.csv").unlink(missing_ok=True)
         number = self._pending.index(label) + 1
         self._line(f"{label} ({number} of {len(self._pending)}): begins")
         if self._bar:
@@ -308,20 +378,27 @@ def carry_out(
     quiet: bool,
 ) -> int:
     """Run what is pending, one algorithm after the other, then report; the exit code."""
-    pending = study.pending()
-    progress = Overall(study, pending, quiet)
-    try:
-        for label in pending:
-            progress.begin(label)
-            code = execute(study.runs[label], progress.look)
-            if code:
-                return code
-            progress.end()
-    finally:
-        progress.close()
+    with alone_in(study.directory):
+        pending = study.pending()
+        progress = Overall(study, pending, quiet)
+        try:
+            for label in pending:
+                progress.begin(label)
+                code = execute(study.runs[label], progress.look)
+                if code not in (0, Diverged.exit_code):
+                    return code
+                progress.end()
+        finally:
+            progress.close()
+        return report(study, quiet)
+
+
+def report(study: Study, quiet: bool) -> int:
+    """Write the report and show it; the exit code."""
     written = write_report(study)
     if not quiet:
         print((study.directory / "summary.md").read_text(encoding="utf-8"))
         for path in written:
             print(f"wrote {path}")
-    return 0
+    summary = json.loads((study.directory / "summary.json").read_text())
+    return Diverged.exit_code if any("error" in row for row in summary["methods"].values()) else 0

@@ -24,7 +24,7 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     """`name:key=value,key=value` as the name and its options, still text."""
     name, _, rest = text.partition(":")
     options: dict[str, str] = {}
-    for item in filter(None, (piece.strip() for piece in rest.split(","))):
+    for item in filter(None, _pieces(rest)):
         key, equals, value = item.partition("=")
         key = key.strip()
         if not equals or not key:
@@ -35,14 +35,26 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), options
 
 
+def _pieces(text: str) -> list[str]:
+    """Split at commas, but not inside brackets: offsets=[1,3] is one piece."""
+    pieces, depth = [""], 0
+    for letter in text:
+        depth += (letter in "[(") - (letter in "])")
+        if letter == "," and depth <= 0:
+            pieces.append("")
+        else:
+            pieces[-1] += letter
+    return [piece.strip() for piece in pieces]
+
+
 def split_list(text: str) -> list[str]:
     """`a:k=v,l=w,b:k=v` as its items: one begins where a piece has no `=` before its colon."""
     items: list[str] = []
-    for piece in (piece.strip() for piece in text.split(",")):
+    for piece in _pieces(text):
         if piece and ("=" not in piece.partition(":")[0] or not items):
             items.append(piece)
         elif piece:
-            items[-1] += ("," if ":" in items[-1] else ":") + piece
+            items[-1] += ("," if "=" in items[-1] else ":") + piece
     return items
 
 

@@ -27,6 +27,7 @@ def summarise(
         logged = sorted(by_iteration)
         tail = logged[-math.ceil(len(logged) / 5) :]
         gaps = {t: mean_of([row["gap"] for row in by_iteration[t]]) for t in logged}
+        below = (t for t, gap in gaps.items() if gap is not None and gap < 1e-3)
         summary[label] = {
             **{
                 metric: mean_of([row[metric] for t in tail for row in by_iteration[t]])
@@ -34,7 +35,7 @@ def summarise(
             },
             "seconds_per_iteration": result["seconds_per_iteration"],
             "bytes_per_iteration": by_iteration[logged[-1]][0]["bytes"] / logged[-1],
-            "first_below_1e-3": next((t for t, gap in gaps.items() if (gap or 0) < 1e-3), None),
+            "first_below_1e-3": next(below, None),
         }
     return summary
 
@@ -66,7 +67,7 @@ class Swept(Protocol):
     @property
     def method(self) -> str: ...
     @property
-    def algorithm(self) -> Any: ...
+    def lr(self) -> float | None: ...
 
 
 def sweep_of(summary: Mapping[str, Mapping[str, Any]], entries: Iterable[Swept]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def sweep_of(summary: Mapping[str, Mapping[str, Any]], entries: Iterable[Swept])
     for entry in entries:
         row = summary[entry.label]
         of = sweep.setdefault(entry.method, {"lr": [], "loss": [], "gap": []})
-        of["lr"].append(entry.algorithm.lr)
+        of["lr"].append(entry.lr)
         for metric in ("loss", "gap"):
             of[metric].append(row.get(metric))
     for of in sweep.values():

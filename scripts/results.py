@@ -10,16 +10,6 @@ BEGIN = "<!-- results: made by scripts/results -->"
 END = "<!-- end of results -->"
 
 
-def command(summary, folder):
-    """What makes this directory again."""
-    words = ["mpi-gt reproduce", summary["experiment"]]
-    if ", " in summary["title"]:
-        words += ["--variant", summary["title"].rpartition(", ")[2]]
-    if summary["quick"]:
-        words.append("--quick")
-    return " ".join(words)
-
-
 def section(checkout, folder):
     summary = json.loads((folder / "summary.json").read_text())
     name = folder.name.removeprefix("reproduce-")
@@ -28,17 +18,16 @@ def section(checkout, folder):
         smaller = figure.resize((figure.width * 2 // 3, figure.height * 2 // 3), Image.LANCZOS)
         smaller.convert("P", palette=Image.ADAPTIVE, colors=128).save(picture, optimize=True)
     versions = summary["versions"]
-    made_with = (
-        f"numpy {versions['numpy']}, mpi4py {versions['mpi4py']}, {summary['mpi']['library']}"
-    )
+    library = summary["mpi"]["library"].partition(", package")[0] if summary["mpi"] else "no MPI"
     return "\n".join(
         [
             f"### {summary['title']}",
             "",
             f"![{summary['title']}: loss and optimality gap](.readme/{picture.name})",
             "",
-            f"`{command(summary, folder)}`, finished {summary['finished'][:10]} with Python "
-            f"{versions['python'].split()[0]}, {made_with.split(',  ')[0]}.",
+            f"`{summary['command']}`, finished {summary['finished'][:10]} with Python "
+            f"{versions['python'].split()[0]}, numpy {versions['numpy']}, "
+            f"mpi4py {versions['mpi4py']}, {library}.",
             "",
             (folder / "summary.md").read_text(encoding="utf-8"),
         ]

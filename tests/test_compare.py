@@ -27,6 +27,7 @@ def test_list_of_algorithms():
     ]
     assert split_list("a, b ,c:x=1") == ["a", "b", "c:x=1"]
     assert split_list("m:C,dsgd") == ["m:C", "dsgd"]
+    assert split_list("m:C,lr=1,dsgd,lr=2") == ["m:C:lr=1", "dsgd:lr=2"]
 
 
 def test_labels():
@@ -219,6 +220,9 @@ BROKEN_METHODS = [
     (("return self.State(x, grad(x))\n", "x = x.astype('f4')\n        return self.State(x, x)\n"),
      "dtype float32"),
     (("lr: float = 0.1", "lr: float = 0.1\n    tracks = True"), "needs s and g"),
+    (("x = mix(state.x).wait()", "state.x[:] = 1; x = mix(state.x).wait()"), "read-only"),
+    (("x = mix(state.x).wait()", "mix(state.g); x = mix(state.x).wait()"), "wait once"),
+    (("mix(state.x).wait()", "mix(state.x[:1]).wait()"), "given to mix"),
 ]  # fmt: skip
 
 
@@ -240,6 +244,14 @@ BROKEN_PROBLEMS = [
     ((".sum(axis=-1)", ".sum()"), "the loss"),
     (("return 0.5 *", "return"), None),
     ((", x - self.centre", ""), "must return (loss, gradient)"),
+    (
+        ("    def evaluate", "    def accuracy(self, x):\n        return 1.0\n\n    def evaluate"),
+        "Bowl.accuracy is a float",
+    ),
+    (
+        ("    def evaluate", "    def facts(self):\n        return {1, 2}\n\n    def evaluate"),
+        "Bowl.facts failed",
+    ),
     (("self.dim, self.centre =", "raise KeyError('no'); self.dim, self.centre ="), "KeyError"),
 ]
 
@@ -258,7 +270,15 @@ def test_broken_problem_says_what_and_where(module, capsys, change, message):
 
 
 @pytest.mark.parametrize(
-    "spec", ["absent_module:Mine", "absent.module:Mine", "json:JSONDecoder", "os:getcwd", "json:"]
+    "spec",
+    [
+        "absent_module:Mine",
+        "absent.module:Mine",
+        "json:JSONDecoder",
+        "os:getcwd",
+        "json:",
+        "gt:lr0.1",
+    ],
 )
 def test_no_such_class(capsys, tmp_path, spec):
     assert main(["run", *STACKED, "--algorithm", spec, "--out", str(tmp_path / "run")]) == 2

@@ -117,9 +117,18 @@ def test_a_wrong_file_is_named_with_both_hashes_and_left_alone(cache, tmp_path):
 
 def test_a_truncated_file_is_an_error(cache, tmp_path):
     path = place(tmp_path, CONTENT)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UserError, match="cannot read"):
-        store.prepare(toy(), str(tmp_path))
+    whole = path.read_bytes()
+    right = hashlib.sha256(CONTENT).hexdigest()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    for content in (whole[:-20], bytes(damaged), b""):
+        path.write_bytes(content)
+        stored = hashlib.sha256(content).hexdigest()
+        with pytest.raises(UserError) as failed:
+            store.prepare(toy(), str(tmp_path))
+        assert right in str(failed.value)
+        assert stored in str(failed.value) or "not the published" in str(failed.value)
+        assert path.read_bytes() == content
 
 
 def test_prepared_once_and_made_again_where_damaged(cache, tmp_path):

@@ -263,8 +263,8 @@ def test_bad_families(spec, message):
 
 
 def test_any_generator_of_networkx():
-    circulant = build_network("nx.circulant_graph:offsets=[1]", None, 9)  # one offset: no comma
-    assert nx.is_isomorphic(circulant.graph, nx.cycle_graph(9))
+    circulant = build_network("nx.circulant_graph:offsets=[1,3]", None, 12)
+    assert nx.is_isomorphic(circulant.graph, nx.circulant_graph(12, [1, 3]))
     wheel = build_network("nx.wheel_graph", None, 9)
     assert nx.is_isomorphic(wheel.graph, nx.wheel_graph(9))
     grid = build_network("nx.grid_2d_graph:m=3,n=3", None, 9)  # nodes are pairs

@@ -14,7 +14,7 @@ from mpi_gt.claims import Measured, judge, judge_all, paired
 from mpi_gt.cli import main
 from mpi_gt.config import stepsizes
 from mpi_gt.errors import UserError
-from mpi_gt.reproduce import EXPERIMENTS, arguments_of, make_study
+from mpi_gt.reproduce import EXPERIMENTS, alone_in, arguments_of, make_study
 
 SMALL = [
     "--stacked",
@@ -245,7 +245,8 @@ def test_claims_of_curves_that_satisfy_and_violate_them():
 
 
 def test_gtadam_is_in_no_claim():
-    curves = {"gt-adaptive": lambda t: 1.0, "dsgd": lambda t: 2.0, "gtadam": lambda t: 0.0}
+    curves = {name: lambda t: 2.0 for name in ("dsgd", "gt", "dsgd-momentum")}
+    curves.update({"gt-adaptive": lambda t: 1.0, "gtadam": lambda t: 0.0})
     claims = judge_all(rows_of(curves), regression=False)
     assert [claim["verdict"] for claim in claims] == ["holds"] * 2
     assert Measured(rows_of(curves)).tail("dsgd", "gap").tolist() == [2.0] * 3
@@ -268,6 +269,8 @@ def test_grid():
     ]
     assert stepsizes("0.1..10", 3) == [0.1, 1, 10]
     assert stepsizes("0.1", None) == [0.1]
+    assert stepsizes("0.12345..1.2345", 3)[::2] == [0.12345, 1.2345]
+    assert stepsizes("1e-200..1e200", 2) == [1e-200, 1e200]
     for bad in ("0..1", "1..0.1", "a..b", "", "1e-4..inf", "0.1..0.1"):
         with pytest.raises(UserError):
             stepsizes(bad, None)
@@ -302,3 +305,74 @@ def test_sweep(tmp_path, capsys):
 def test_bad_sweep(words, capsys, tmp_path):
     assert main([*words, "--stacked", "-n", "3", "--out", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.count("mpi-gt: error:") == 1
+
+
+# ---- what a review found
+
+
+def test_overwrite_destroys_nothing_before_all_is_checked(small, tmp_path, capsys):
+    before = sorted(path.name for path in small.iterdir())
+    words = ["reproduce", "huber", *SMALL, "--overwrite", "--out", str(small)]
+    assert main([*words, "--variant", "nothing"]) == 2
+    assert main([*words, "--iterations", "0"]) == 2
+    assert sorted(path.name for path in small.iterdir()) == before
+    assert (small / "gt" / "final.npz").exists()
+
+
+def test_a_folder_of_somebody_else_s_is_left_alone(tmp_path, capsys):
+    (tmp_path / "run" / "gt").mkdir(parents=True)
+    (tmp_path / "run" / "gt" / "thesis.tex").write_text("mine")
+    words = ["reproduce", "huber", *SMALL, "--out", str(tmp_path / "run")]
+    assert main(words) == 2
+    assert "thesis.tex is in the way" in capsys.readouterr().err
+    for bad in (["--out", ""], ["--out", str(tmp_path / "run" / "gt" / "thesis.tex")]):
+        assert main(["reproduce", "huber", *SMALL, *bad]) == 2
+        assert capsys.readouterr().err.count("mpi-gt: error:") == 1
+
+
+def test_a_second_call_is_kept_out(tmp_path, capsys):
+    with alone_in(tmp_path):
+        assert main(["reproduce", "huber", *SMALL, "--out", str(tmp_path)]) == 2
+    assert "another call is at work" in capsys.readouterr().err
+
+
+def test_a_method_that_diverges_is_reported_beside_the_others(tmp_path):
+    words = ["reproduce", "huber", *SMALL, "--algorithms", "gt-adaptive:lr=1e308,dsgd"]
+    for _ in range(2):  # the second call finds all of it done
+        assert main([*words, "--out", str(tmp_path)]) == 3
+    text = (tmp_path / "summary.md").read_text()
+    assert "| gt-adaptive | diverged" in text
+    assert "changed: " in text
+    claims = json.loads((tmp_path / "claims.json").read_text())
+    assert {claim["verdict"] for claim in claims} == {"not decided"}
+    assert (tmp_path / "figure.png").exists()
+
+
+def test_a_claim_does_not_hold_on_part_of_the_field():
+    curves = {"gt-adaptive": lambda t: 1.0, "dsgd": lambda t: 2.0}
+    for claim in judge_all(rows_of(curves), regression=False):
+        assert claim["verdict"] == "not decided"
+        assert claim["missing"] == ["gt", "dsgd-momentum"]
+
+
+def test_the_comparison_shown_is_the_one_that_decides():
+    noise = np.array([-1.0, 1, -1, 1])
+    values = {"noisy": -5 + 30 * noise, "sure": -1 + 0.01 * noise}
+    found = judge("c", "m", lambda other: (np.zeros(4), values[other]), values)
+    assert (found.verdict, found.against) == ("does not hold", "sure")
+    assert found.interval[0] > 0
+    values = {"noisy": 5 + 30 * noise, "sure": 1 + 0.01 * noise}
+    found = judge("c", "m", lambda other: (np.zeros(4), values[other]), values)
+    assert (found.verdict, found.against) == ("not decided", "noisy")
+
+
+def test_help_has_no_defaults_that_are_not_its_own(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    assert "default 2000" not in capsys.readouterr().out
+
+
+def test_unknown_flags_of_every_command(capsys):
+    for command in ("run", "compare", "sweep", "graph ring -n 3", "data list", "reproduce huber"):
+        assert main([*command.split(), "--bogus"]) == 2
+        assert "does not take '--bogus'" in capsys.readouterr().err

@@ -166,7 +166,8 @@ X, Y = np.ones((6, 2)), np.array([0, 1, 0, 1, 0, 1])
         ({"X": X * np.nan, "y": Y}, r"X\[0, 0\] is nan"),
         ({"X": X.astype(str), "y": Y}, "real numbers"),
         ({"X": X, "y": 0 * Y}, "the same label"),
-        ({"X": X[:2], "y": Y[:2]}, "2 rows are too few for 3 nodes"),
+        ({"X": X[:2], "y": Y[:2]}, r"data\.npz: 2 rows are too few for 3 nodes"),
+        ({"X": X[:0], "y": Y[:0]}, "X must be"),
     ],
 )
 def test_bad_npz(tmp_path, arrays, message):
@@ -184,6 +185,7 @@ def test_bad_npz(tmp_path, arrays, message):
         ("1 1:2\n0 4:1\n", "line 2: there is no feature 4"),
         ("1 0:2\n", "line 1: there is no feature 0"),
         ("1 1:nan\n", "line 1: the value nan"),
+        ("1 1:1e39\n", "line 1: the value 1e"),
         ("1 1:2 1:3\n", "line 1: an index occurs twice"),
         ("# nothing\n", "has no rows"),
         ("1 1:2\n1 2:2\n", "the same label"),
@@ -212,6 +214,10 @@ def test_bad_libsvm(tmp_path, text, message):
         "libsvm=absent.txt",
         "data=a.npz,libsvm=b.txt",
         "dataset=mnist,data=a.npz",
+        "dataset=a9a,rows=100",
+        "dataset=a9a,features=7",
+        "dataset=a9a,classes=9",
+        "split_seed=1e20",
     ],
 )
 def test_bad_options(options):
@@ -273,10 +279,11 @@ def test_every_rank_reads_its_rows_under_mpi(mpi, call, prepared_data, data_dir,
     """Prepared by the run itself, once, where it is not yet; equal to the stacked run."""
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     words = ["run", "-n", "4", "--problem", "softmax:dataset=a9a,split=dirichlet:0.3"]
-    words += ["--seeds", "2", "--iterations", "30", "--data-dir", data_dir, "--quiet", "--out"]
+    words += ["--seeds", "2", "--iterations", "30", "--data-dir", data_dir, "--out"]
     done = call(mpi.mpi_gt(*words, tmp_path / "mpi"), env=env)
     assert done.err.count("preparing a9a, once") == 1
-    done = call(mpi.mpi_gt(*words, tmp_path / "stacked", "--stacked"), env=env)
+    assert "8140 rows on each node; 1 that do not divide are dropped" in done.err
+    done = call(mpi.mpi_gt(*words, tmp_path / "stacked", "--stacked", "--quiet"), env=env)
     assert done.err == ""
     outputs = [np.load(tmp_path / name / "final.npz")["x"] for name in ("mpi", "stacked")]
     assert np.abs(outputs[0] - outputs[1]).max() <= 1e-12

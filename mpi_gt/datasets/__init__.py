@@ -1,6 +1,5 @@
 """Data that a rank can read its own rows of, without ever holding the whole."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,13 +26,7 @@ __all__ = [
     "prepared_folder",
     "read_compressed",
     "rows_of_node",
-    "say",
 ]
-
-
-def say(text: str) -> None:
-    """Long work on files is told on standard error, by the one rank that does it."""
-    print(f"mpi-gt: {text}", file=sys.stderr, flush=True)
 
 
 BLOCK = 1 << 20  # bytes that are read at once
@@ -121,4 +114,5 @@ class Synthetic:
 
     def _random(self, block: int) -> np.random.Generator:
         part = 0 if block == 0xFFFFFFFF else self.part
-        return np.random.Generator(np.random.Philox(key=[self.seed, part << 32 | block]))
+        purpose = 0xDA7A + part  # far from the small numbers that problems use
+        return np.random.Generator(np.random.Philox(key=[self.seed, purpose << 32 | block]))

@@ -9,6 +9,9 @@ from ..errors import UserError
 
 Array = NDArray[Any]
 
+LARGEST = float(np.finfo(np.float32).max)
+MOST_FEATURES = 10**7  # rows are stored dense
+
 
 def parse_libsvm(text: bytes, name: str, features: int | None = None) -> tuple[Array, Array]:
     """Dense features (rows, d) in float32 and labels; `name` is for the messages.
@@ -42,8 +45,12 @@ def parse_libsvm(text: bytes, name: str, features: int | None = None) -> tuple[A
             if index < 1 or (features is not None and index > features):
                 limit = "" if features is None else f" (features={features})"
                 raise UserError(f"{name}, line {number}: there is no feature {index}{limit}")
-            if not np.isfinite(value):
-                raise UserError(f"{name}, line {number}: the value {value} is not finite")
+            if not abs(value) <= LARGEST:
+                raise UserError(
+                    f"{name}, line {number}: the value {value} is not finite in float32"
+                )
+            if index > MOST_FEATURES:
+                raise UserError(f"{name}, line {number}: the index {index} is too large")
             columns.append(index - 1)
             values.append(value)
         rows += [len(labels)] * len(pairs)

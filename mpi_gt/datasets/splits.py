@@ -56,10 +56,8 @@ def _by_drawn_shares(
     for _ in range(nodes):
         shares = random.dirichlet(np.full(len(stock), concentration))
         counts = np.minimum(random.multinomial(size, shares), left)
-        while (missing := size - int(counts.sum())) > 0:
-            spare = left - counts
-            more = random.multivariate_hypergeometric(spare, missing)
-            counts = counts + more
+        missing = size - int(counts.sum())
+        counts = counts + random.multivariate_hypergeometric(left - counts, missing)
         for label, count in enumerate(counts):
             begin = len(stock[label]) - left[label]
             order.append(stock[label][begin : begin + count])

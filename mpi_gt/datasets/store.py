@@ -7,15 +7,18 @@ once, into a pair of .npy files in the cache that every rank can read its own ro
 import bz2
 import gzip
 import hashlib
+import http.client
 import json
 import lzma
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ OPENERS: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     "": lambda content: content,
 }
+DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 TIMEOUT = 30  # seconds without an answer
 ATTEMPTS = 3
 
@@ -63,13 +67,20 @@ def read_compressed(path: Path) -> bytes:
     """A file's content, decompressed by its suffix."""
     try:
         return OPENERS.get(path.suffix, OPENERS[""])(path.read_bytes())
-    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+    except (OSError, ValueError, *DAMAGED) as error:
         raise UserError(f"cannot read {path}: {error}") from None
 
 
 def read_verified(file: RawFile, path: Path) -> bytes:
     """The decompressed content; an error that names both hashes where it is not the right one."""
-    content = read_compressed(path)
+    try:
+        content = read_compressed(path)
+    except UserError as error:
+        stored = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "none"
+        raise UserError(
+            f"{error}; the sha256 of the file as it is: {stored}, its content should have "
+            f"{file.sha256}. It was left as it is; remove it to download it again"
+        ) from None
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:
         raise UserError(
@@ -84,36 +95,52 @@ def download(
 ) -> Path:
     """Fetch a file into the cache, checked before it gets its name."""
     folder = cache_folder() / "raw" / dataset.name
-    problems = []
+    problems: list[str] = []
     for url in file.urls:
         target = folder / url.rpartition("/")[2]
-        partial = target.with_name(f".{target.name}.part")
+        # a name of our own: another job may be fetching the same file
+        partial = target.with_name(f".{target.name}.{socket.gethostname()}-{os.getpid()}.part")
         say(f"downloading {url}")
-        for attempt in range(ATTEMPTS):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                _fetch(url, partial, progress)
-                content = OPENERS.get(target.suffix, OPENERS[""])(partial.read_bytes())
-                found = hashlib.sha256(content).hexdigest()
-                if found != file.sha256:
-                    raise ValueError(f"sha256 {found}, expected {file.sha256}")
+        try:
+            if _fetch_verified(file, url, partial, problems, progress):
                 partial.replace(target)
                 return target
-            except urllib.error.URLError as error:
-                problems.append(f"{url}: {error.reason}")
-                if not isinstance(error.reason, TimeoutError):
-                    break  # an answer, and it is no
-            except (ValueError, EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-                problems.append(f"{url}: {error}")
-                partial.unlink(missing_ok=True)  # a clean start
-            except OSError as error:  # cut off in the middle: the next attempt resumes
-                problems.append(f"{url}: {error}")
-            time.sleep(attempt)
-    where = cache_folder() / "raw" / dataset.name / file.name
+        finally:
+            partial.unlink(missing_ok=True)
     raise UserError(
         f"could not download {file.name} of {dataset.name} ({problems[-1]}). Put the file at "
-        f"{where} (or with .gz or .bz2) by hand, or into NAME/ below --data-dir or $MPI_GT_DATA"
+        f"{folder / file.name} (or with .gz or .bz2) by hand, or into NAME/ below --data-dir or "
+        "$MPI_GT_DATA"
     )
+
+
+def _fetch_verified(
+    file: RawFile, url: str, partial: Path, problems: list[str], progress: bool
+) -> bool:
+    """Whether `partial` now is the right file; what went wrong is added to `problems`."""
+    for attempt in range(ATTEMPTS):
+        try:
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            _fetch(url, partial, progress)
+            content = OPENERS.get(Path(url).suffix, OPENERS[""])(partial.read_bytes())
+            found = hashlib.sha256(content).hexdigest()
+            if found == file.sha256:
+                return True
+            problems.append(f"{url}: sha256 {found}, expected {file.sha256}")
+            partial.unlink()  # a clean start
+        except urllib.error.HTTPError as error:
+            problems.append(f"{url}: {error}")
+            if 400 <= error.code < 500:
+                return False
+        except (ValueError, *DAMAGED) as error:
+            problems.append(f"{url}: {error}")
+            partial.unlink(missing_ok=True)
+        except (OSError, http.client.HTTPException) as error:  # the next attempt resumes
+            problems.append(f"{url}: {getattr(error, 'reason', error)}")
+            if isinstance(getattr(error, "reason", None), socket.gaierror):
+                return False  # no such host, or no network at all
+        time.sleep(attempt)
+    return False
 
 
 def _fetch(url: str, partial: Path, progress: bool) -> None:

@@ -68,9 +68,10 @@ class Network:
 
 def parse_graph(text: str) -> Callable[[int], "Graph"]:
     """What builds the graph that `text` names for n nodes: a family, `nx.NAME`, or a file."""
-    with contextlib.suppress(OSError, ValueError):  # no name that a file could have
-        if Path(text).is_file():
-            return lambda n: read_graph(Path(text), n)
+    if text.partition(":")[0].strip() not in FAMILIES:
+        with contextlib.suppress(OSError, ValueError):  # no name that a file could have
+            if Path(text).is_file():
+                return lambda n: read_graph(Path(text), n)
     name, options = split(text)
     if name.startswith("nx."):
         return lambda n: from_networkx(name.removeprefix("nx."), options, n)

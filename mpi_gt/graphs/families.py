@@ -99,9 +99,9 @@ def watts_strogatz(n: int, *, k: int | None = None, p: float = 0.3, seed: int = 
     """A ring with k (4) nearest neighbours, each edge rewired with probability p."""
     import networkx as nx
 
-    k = min(4, n - 1) if k is None else k
-    if not (0 <= p <= 1 and (1 < k < n or n <= 3)):
-        raise ValueError(f"k must be in [2, n) and p in [0, 1], not {k} and {p}")
+    k = min(4, n - 1) // 2 * 2 if k is None else k
+    if not (0 <= p <= 1 and ((1 < k < n and k % 2 == 0) or n <= 3)):
+        raise ValueError(f"k must be even and in [2, n), and p in [0, 1], not {k} and {p}")
     if n <= 3:
         return complete(n)
     return _connected(lambda seed: nx.watts_strogatz_graph(n, k, p, seed=seed), seed, f"k={k}")
@@ -177,7 +177,7 @@ def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
 
     try:
         return _connected(draw, seed, f"nx.{name}") if "seed" in takes else draw(None)
-    except (ValueError, TypeError, nx.NetworkXException) as error:
+    except Exception as error:  # whatever a generator makes of what it was given
         raise UserError(f"nx.{name}: {error}") from None
 
 

@@ -61,7 +61,10 @@ def fdla(graph: "Graph") -> Array:
     weights = cvxpy.Variable(len(edges))
     mixing = np.eye(n) - incidence @ cvxpy.diag(weights) @ incidence.T
     problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sigma_max(mixing - 1 / n)))
-    problem.solve(solver=cvxpy.CLARABEL)
+    try:
+        problem.solve(solver=cvxpy.CLARABEL)
+    except cvxpy.error.SolverError as error:
+        raise UserError(f"fdla: the solver failed ({error}); take another rule") from None
     if weights.value is None:
         raise UserError(f"fdla: the solver gave up ({problem.status}); take another rule")
     found = dict(zip(edges, weights.value.tolist(), strict=True))

@@ -106,7 +106,7 @@ class Problem(ABC):
         return {}
 
     @classmethod
-    def prepare(cls, data_dir: str | None, **options: Any) -> None:
+    def prepare(cls, data_dir: str | None, say: Callable[[str], None], **options: Any) -> None:
         """Make ready what all ranks of a host will read; called on one of them, before all."""
         return
 

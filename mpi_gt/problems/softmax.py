@@ -1,6 +1,7 @@
 """Multinomial logistic regression with the non-convex Geman-McClure regulariser."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,16 +44,18 @@ class Softmax(Problem):
         reg: float = 0.01,
         split: str = "iid",
         split_seed: int = 0,
-        rows: int = 4096,
+        rows: int | None = None,
         features: int | None = None,
-        classes: int = 4,
+        classes: int | None = None,
         data: str | None = None,
         libsvm: str | None = None,
     ) -> None:
         _check_source(dataset, data, libsvm)
+        sizes = {"rows": rows, "features": features, "classes": classes}
+        _check_sizes(sizes, dataset, data, libsvm)
         require(batch >= 1, f"batch must be at least 1, not {batch}")
         require(0 <= reg < math.inf, f"reg must be >= 0, not {reg}")
-        require(split_seed >= 0, f"split_seed must be >= 0, not {split_seed}")
+        require(0 <= split_seed < 2**63, f"split_seed must be in [0, 2^63), not {split_seed}")
         datasets.parse_split(split)
         self.reg = reg
         self._test: datasets.Source | None = None
@@ -64,12 +67,14 @@ class Softmax(Problem):
         else:
             source: datasets.Source
             if dataset == "synthetic":
-                require(rows >= 1, f"rows must be at least 1, not {rows}")
-                require(classes >= 2, f"classes must be at least 2, not {classes}")
+                count = 4096 if rows is None else rows
                 width = 20 if features is None else features
+                kinds = 4 if classes is None else classes
+                require(count >= 1, f"rows must be at least 1, not {count}")
                 require(width >= 1, f"features must be at least 1, not {width}")
-                source = datasets.Synthetic(rows, width, classes, split_seed)
-                self._test = datasets.Synthetic(rows // 4, width, classes, split_seed, part=1)
+                require(kinds >= 2, f"classes must be at least 2, not {kinds}")
+                source = datasets.Synthetic(count, width, kinds, split_seed)
+                self._test = datasets.Synthetic(count // 4, width, kinds, split_seed, part=1)
             else:
                 source = datasets.Prepared.of(datasets.DATASETS[dataset])
                 test = datasets.Prepared.of(datasets.DATASETS[dataset], "test")
@@ -84,13 +89,13 @@ class Softmax(Problem):
         self._evaluated: tuple[Any, Array] = (None, np.empty(0))  # x and the accuracy at it
         self._batch = np.arange(batch)
         self.dim = self.classes * self._x.shape[1]
-        count = len(self._x)
-        # u < 1, but u * count may round up to count
+        shard_rows = len(self._x)
+        # u < 1, but u * m may round up to m
         self._rows = Draws(
             place,
             self.BATCH,
             batch,
-            lambda uniform: np.minimum((uniform * count).astype(np.intp), count - 1),
+            lambda uniform: np.minimum((uniform * shard_rows).astype(np.intp), shard_rows - 1),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -180,9 +185,16 @@ class Softmax(Problem):
         return 2 * self.reg * x / np.square(1 + x * x)
 
     @classmethod
-    def prepare(cls, data_dir: str | None, *, dataset: str = "synthetic", **options: Any) -> None:
+    def prepare(
+        cls,
+        data_dir: str | None,
+        say: Callable[[str], None],
+        *,
+        dataset: str = "synthetic",
+        **options: Any,
+    ) -> None:
         if dataset in datasets.DATASETS and not (options.get("data") or options.get("libsvm")):
-            datasets.prepare(datasets.DATASETS[dataset], data_dir, datasets.say)
+            datasets.prepare(datasets.DATASETS[dataset], data_dir, say)
 
     @classmethod
     def parts(
@@ -208,7 +220,10 @@ class Softmax(Problem):
             raise UserError(f"{data or libsvm}: all rows have the same label {kinds[0]}")
         shards = []
         for node in range(nodes):
-            mine = datasets.rows_of_node(split, labels, node, nodes, split_seed)
+            try:
+                mine = datasets.rows_of_node(split, labels, node, nodes, split_seed)
+            except (ValueError, OverflowError) as error:
+                raise UserError(f"{data or libsvm}: {error}") from None
             shards.append(Shard(x[mine], labels[mine], len(kinds), len(x)))
         return shards
 
@@ -233,12 +248,22 @@ def _check_source(dataset: str, data: str | None, libsvm: str | None) -> None:
         raise UserError("softmax takes one of dataset, data and libsvm")
 
 
+def _check_sizes(
+    sizes: dict[str, int | None], dataset: str, data: str | None, libsvm: str | None
+) -> None:
+    """Refuse what would be ignored: the sizes of data that has its own."""
+    for name, value in sizes.items():
+        synthetic = dataset == "synthetic" and data is None and libsvm is None
+        if value is not None and not synthetic and not (libsvm and name == "features"):
+            raise ValueError(f"{name} does not go with {data or libsvm or 'dataset=' + dataset}")
+
+
 def _read_npz(path: Path) -> tuple[Array, Array]:
     arrays = read_arrays(path, ("X", "y"))
     if not {"X", "y"} <= set(arrays):
         raise UserError(f"{path} must hold X (rows, features) and y (rows,)")
     x, y = arrays["X"], arrays["y"]
-    if x.ndim != 2 or x.shape[1] < 1 or y.shape != x.shape[:1]:
+    if x.ndim != 2 or x.size == 0 or y.shape != x.shape[:1]:
         raise UserError(
             f"{path}: X must be (rows, features) and y (rows,), not {x.shape} and {y.shape}"
         )

@@ -18,7 +18,7 @@ LAYERS = {
     1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
     2: ("agree", "config", "exchange", "node", "plan", "stacked"),
     3: ("display", "machine", "metrics", "profiling", "record", "status", "summary"),
-    4: ("experiment", "reproduce"),
+    4: ("experiment", "report", "reproduce"),
     5: ("launch", "commands", "options", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}

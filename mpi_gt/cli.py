@@ -53,15 +53,18 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
     file = given.pop("file", None)
     options: dict[str, Any] = {} if file is None else read_toml(Path(file))
     options.update(convert_flags(given))
+    if command == "profile":
+        options["profile"] = True
     if command in ("compare", "sweep"):
         options.setdefault("algorithms", ",".join(ALGORITHMS))
     if command == "sweep":
         options.setdefault("lr", "1e-4..1")
     elif options.get("lr") is not None or options.get("points") is not None:
         raise UserError(f"{command} takes no lr or points; for these there is mpi-gt sweep")
-    if command == "run" and options.get("algorithms") is not None:
-        raise UserError("run takes one algorithm; for several there is mpi-gt compare")
-    if command != "run" and "algorithm" in options:
+    single = command in ("run", "profile")
+    if single and options.get("algorithms") is not None:
+        raise UserError(f"{command} takes one algorithm; for several there is mpi-gt compare")
+    if not single and "algorithm" in options:
         raise UserError(f"{command} takes algorithms, not algorithm")
     config = RunConfig.of(options)
     if config.out is None:
@@ -99,6 +102,10 @@ def _main_alone(arguments: list[str]) -> int:
         return ALONE[command](**given)
     if command == "reproduce":
         return _reproduce(given)
+    if command == "bench":
+        from . import laboratory
+
+        return laboratory.bench(given, arguments)
     config = make_config(command, given)
     if not config.stacked and config.n is None:
         _give_back(config)
@@ -221,7 +228,7 @@ def _main_of_rank(arguments: list[str]) -> int:
 
     mpi4py.rc.thread_level = "funneled"  # only one thread calls MPI: spares it locks
     # the messages of many seeds are then still sent at once (Open MPI, one host)
-    os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", "12288")
+    os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", launch.EAGER_LIMIT)
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
@@ -234,9 +241,12 @@ def _main_of_rank(arguments: list[str]) -> int:
 
 
 def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Path]) -> int:
+    from . import bench
     from .agree import on_root
+    from .bench import BenchPlan
+    from .display_lab import show_bench
 
-    def prepare() -> "RunConfig | list[Study] | int":
+    def prepare() -> "RunConfig | BenchPlan | list[Study] | int":
         """What to run, or the exit code of what root has done alone."""
         try:
             command, given = parse(arguments)
@@ -245,6 +255,10 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         if command == "reproduce":
             quiet.append(given.get("quiet", False))
             return make_studies({"n": str(comm.size), **given})
+        if command == "bench":
+            from .laboratory import make_bench
+
+            return make_bench(given)
         return ALONE[command](**given) if command in ALONE else make_config(command, given)
 
     quiet: list[bool] = []
@@ -255,6 +269,11 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
             return what
         if isinstance(what, list):
             return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)))
+        if isinstance(what, BenchPlan):
+            found = bench.run(what, comm)
+            if found and not what.quiet:
+                show_bench(found)
+            return 0
         config = what
         assert config.out is not None
         if config.stacked and comm.size > 1:
@@ -320,13 +339,17 @@ def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
     from .experiment import run
 
     try:
-        facts = run(config, comm).facts
+        result = run(config, comm)
     except Diverged as error:
         if config.algorithms is not None and error.facts and not config.quiet:
             show(error.facts)  # the others have run to their end
         raise
-    if facts and not config.quiet:
-        show(facts)
+    if result.facts and not config.quiet:
+        show(result.facts)
+        if result.profile:
+            from .display_lab import show_profile
+
+            show_profile(result.profile)
 
 
 ALONE: dict[str, Callable[..., int]] = {"graph": describe_graph, "data": manage_data}

@@ -15,7 +15,8 @@ from .custom import is_custom, located, resolve
 from .errors import UserError
 from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
-from .spec import convert, nearest, split_list
+from .spec import convert, integer, nearest, split_list
+from .straggler import Straggler
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,6 +24,7 @@ else:
     import tomli as tomllib
 
 DTYPES = ("float64", "float32")
+AUTO = "auto"
 EXCHANGES = (
     "neighbor",
     "persistent",
@@ -80,6 +82,9 @@ class RunConfig:
     quiet: bool = False
     stacked: bool = False
     data_dir: str | None = None
+    profile: bool = False
+    trace_iterations: str | None = None  # A:B (a hundred in the middle)
+    straggler: str | None = None
     n: int | None = None
     reserved: bool = False  # `out` was made for this run, and is empty
 
@@ -101,18 +106,49 @@ class RunConfig:
             if value is not None and not lowest <= value <= highest:
                 shown = name.replace("_", "-")
                 raise UserError(f"{shown} must be in [{lowest}, {highest}], not {value}")
-        for name, known in (("exchange", EXCHANGES), ("dtype", DTYPES)):
+        for name, known in (("exchange", (*EXCHANGES, AUTO)), ("dtype", DTYPES)):
             if getattr(self, name) not in known:
                 value = getattr(self, name)
                 raise UserError(f"unknown {name} '{value}'{nearest(value, known)}")
         if (self.lr is not None or self.points is not None) and self.algorithms is None:
             raise UserError("lr and points are for a sweep: they need algorithms as well")
+        self.check_laboratory()
         self.entries()
         self.parse_problem()
         if self.graph is not None:
             parse_graph(self.graph)
         if self.weights is not None:
             parse_weights(self.weights)
+
+    def check_laboratory(self) -> None:
+        """What profile, trace and straggler ask of the rest."""
+        if self.profile and (self.stacked or self.algorithms is not None):
+            raise UserError("a profile is of one algorithm on MPI ranks: not stacked, not compared")
+        if self.trace_iterations is not None and not self.profile:
+            raise UserError("trace-iterations is for a profile: give --profile as well")
+        if self.trace_iterations is not None:
+            _ = self.trace_window
+        if self.straggler is not None:
+            if self.stacked:
+                raise UserError("a straggler needs ranks that wait for it: not stacked")
+            slow = Straggler.of(self.straggler)
+            if self.n is not None and slow.node >= self.n:
+                raise UserError(f"--straggler: there is no node {slow.node} among {self.n}")
+
+    @property
+    def trace_window(self) -> range:
+        """The iterations that the trace shows, by default a hundred in the middle."""
+        if self.trace_iterations is None:
+            first = max(1, self.iterations // 2 - 50)
+            return range(first, min(first + 100, self.iterations + 1))
+        first_text, colon, last_text = self.trace_iterations.partition(":")
+        first, last = (integer("trace-iterations", text) for text in (first_text, last_text or "x"))
+        if not colon or not 1 <= first <= last <= self.iterations:
+            raise UserError(
+                f"trace-iterations must be A:B with 1 <= A <= B <= {self.iterations}, "
+                f"not '{self.trace_iterations}'"
+            )
+        return range(first, last + 1)
 
     @property
     def stride(self) -> int:

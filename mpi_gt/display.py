@@ -123,6 +123,8 @@ def show(facts: dict[str, Any]) -> None:
     else:
         output.print(_comparison_table(facts))
     written = ["run.json", "metrics.csv", "final.npz", *facts.get("figures", [])]
+    if config["profile"]:
+        written += ["profile.json", "profile.npz", "profile.png", "trace.json"]
     if config["algorithms"] is not None:
         written += ["summary.json", "sweep.json"]
     for path in (Path(config["out"], name) for name in written):

@@ -44,6 +44,10 @@ class Exchange(ABC):
 
     separate: ClassVar[bool] = False
     """Whether each vector travels in a message of its own."""
+    blocking: ClassVar[bool] = False
+    """Whether all has come when `start` returns, and `finish` waits for nobody."""
+    to_all: ClassVar[bool] = False
+    """Whether a message goes to every node, not to the neighbours only."""
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         self.comm = comm
@@ -65,6 +69,8 @@ class Exchange(ABC):
 
 class Neighbor(Exchange):
     """One blocking MPI_Neighbor_allgather."""
+
+    blocking = True
 
     def start(self) -> None:
         for send, receive in self.buffers:
@@ -185,6 +191,9 @@ class RemoteMemory(Exchange):
 
 class Allgather(Exchange):
     """The naive way: everybody's message to everybody, of which the neighbours' are kept."""
+
+    blocking = True
+    to_all = True
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)

@@ -1,7 +1,7 @@
 """Building one experiment from its configuration, and the only loop that runs it."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,19 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import machine
-from .config import Entry, RunConfig
+from .config import AUTO, Entry, RunConfig
 from .custom import attempt, is_custom, located, try_algorithm, try_problem
 from .errors import Diverged, UserError
 from .files import cast, read_array
 from .graphs import build_network
 from .metrics import measure
 from .problems import Place, Problem
-from .profiling import Clock
+from .profiling import LOGGING, METRIC, Clock, NoPhases
 from .record import NoRecorder, Recorder, require_free
 from .stacked import StackedNode, StackedProblem
+from .straggler import Straggler
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+    from .phases import Phases
+    from .profile import Profiler
 
 Array = NDArray[Any]
 
@@ -49,6 +53,8 @@ class Result:
     """The rows of metrics.csv."""
     facts: dict[str, Any]
     """The content of run.json."""
+    profile: dict[str, Any] = field(default_factory=dict)
+    """The content of profile.json, if a profile was asked for."""
 
     @property
     def x(self) -> Array:
@@ -70,6 +76,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     if config.n not in (None, comm.size):
         raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
     config = replace(config, n=comm.size)
+    config.check_laboratory()
     ranks = comm.gather(machine.rank_facts())
     facts: dict[str, Any] = {}
     first = first_of_host(comm)
@@ -84,7 +91,8 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         return [(network.row(node), parts[node], starts[node]) for node in range(comm.size)]
 
     row, part, start = comm.scatter(on_root(comm, plan))
-    node = Node(comm, row, EXCHANGES[config.exchange])
+    auto = config.exchange == AUTO
+    node = Node(comm, row, EXCHANGES["neighbor" if auto else config.exchange])
     place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
 
     def make() -> tuple[Problem, Array, list[Entry]]:
@@ -94,11 +102,28 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
 
     try:
         problem, x1, entries = together(comm, make)
+        facts["exchange"] = _settle_exchange(node, auto, 2 * x1.nbytes)
     except UserError:
         node.free()
         raise
     facts["problem"] = _problem_facts(problem)
     return Experiment(config, node, problem, entries, x1, facts)
+
+
+def _settle_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
+    """Which exchange it is, and with `auto` what was measured; an error where MPI lacks it."""
+    from .exchange import EXCHANGES
+    from .rig import fastest, obstacle
+
+    if auto:
+        chosen, seconds, missing = fastest(node, payload)
+        node.way = EXCHANGES[chosen]
+        return {"name": chosen, "auto": seconds, "missing": missing}
+    name = next(name for name, way in EXCHANGES.items() if way is node.way)
+    reason = obstacle(node, node.way, trial=False)
+    if reason is not None:
+        raise UserError(f"exchange {name} cannot be used here: {reason}")
+    return {"name": name}
 
 
 def _build_stacked(config: RunConfig) -> Experiment:
@@ -127,11 +152,14 @@ def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
     experiment = build(config, comm)
     recorder = _recorder(experiment, comm)
     node = experiment.node
+    profiler = _profiler(experiment)
     outputs: dict[str, Array] = {}
     diverged: list[str] = []
     for entry in experiment.entries:
         try:
-            x, seconds = solve(experiment, entry, recorder)
+            x, seconds = solve(
+                experiment, entry, recorder, profiler.phases if profiler else NoPhases()
+            )
         except Diverged as error:
             diverged.append(f"{entry.label}: {error}")
             recorder.end(entry.label, None, str(error))
@@ -141,40 +169,92 @@ def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
         outputs[entry.label] = x
         if config.out is not None:
             recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
+        if profiler:
+            recorder.keep_profile(_profile(experiment, profiler))
     if config.lr is not None:
         diverged = []  # some stepsizes of a sweep are too large: that is what it shows
     recorder.close(Diverged.exit_code if diverged else 0)
     node.free()
     if diverged:
         raise Diverged("; ".join(diverged), recorder.facts)
-    return Result(outputs, recorder.rows, recorder.facts)
+    return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
 
 
 def solve(
-    experiment: Experiment, entry: Entry, recorder: Recorder | NoRecorder
+    experiment: Experiment,
+    entry: Entry,
+    recorder: Recorder | NoRecorder,
+    phases: "Phases | NoPhases",
 ) -> tuple[Array, float]:
     """All iterations of one algorithm: the only loop. Its output and its seconds."""
     config, node, problem = experiment.config, experiment.node, experiment.problem
     algorithm = entry.algorithm
+    step, gradient = algorithm.step, problem.gradient
+    if config.straggler is not None:
+        gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
+    step, gradient = phases.watch_step(step), phases.watch_gradient(gradient)
     tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
     node.restart()
     recorder.begin(entry.label)
     clock = Clock()
 
     def log(t: int, state: Any) -> None:
-        with clock.paused():
+        with clock.paused(), phases.during(METRIC):
             measured = measure(node, problem, state, tracks, config.seed_list)
-            recorder.write(entry.label, t, clock.seconds, measured)
+            with phases.during(LOGGING):
+                recorder.write(entry.label, t, clock.seconds, measured)
 
     with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
         state = algorithm.init(experiment.x1, partial(problem.gradient, 1))
         log(0, state)
         for t in range(1, config.iterations + 1):
             node.iteration = t
-            state = algorithm.step(t, state, node.mix, partial(problem.gradient, t + 1))
+            state = step(t, state, node.mix, partial(gradient, t + 1))
             if t % config.stride == 0 or t == config.iterations:
                 log(t, state)
+    phases.close()
     return state.x, clock.seconds
+
+
+def _profiler(experiment: Experiment) -> "Profiler | None":
+    if not experiment.config.profile:
+        return None
+    from .profile import Profiler
+
+    config = experiment.config
+    return Profiler(experiment.node, config.iterations, config.trace_window)
+
+
+def _profile(experiment: Experiment, profiler: "Profiler") -> dict[str, Any]:
+    """The profile, on root (else empty), with a short stacked run for comparison."""
+    from .agree import on_root
+
+    config, world = experiment.config, experiment.node.world
+    stacked = on_root(world, lambda: _stacked_seconds(config))
+    directory = None if config.out is None else Path(config.out)
+    return profiler.report(experiment.facts.get("hosts", []), stacked, directory)
+
+
+def _stacked_seconds(config: RunConfig, most: int = 200) -> float | None:
+    """Seconds an iteration of the same experiment without communication; None where it fails."""
+    iterations = min(config.iterations, most)
+    quick = replace(
+        config,
+        stacked=True,
+        profile=False,
+        trace_iterations=None,
+        straggler=None,
+        out=None,
+        iterations=iterations,
+        log_every=iterations,
+        quiet=True,
+    )
+    experiment = _build_stacked(quick)
+    try:
+        _, seconds = solve(experiment, experiment.entries[0], NoRecorder(), NoPhases())
+    except Diverged:
+        return None
+    return seconds / iterations
 
 
 def _test_accuracy(experiment: Experiment, x: Array) -> float | None:

@@ -24,6 +24,9 @@ Else mpirun adds a banner about "a process that exited with non-zero status" to 
 own messages, and its exit code may be another one.
 """
 
+EAGER_LIMIT = "12288"
+"""Bytes that Open MPI sends at once on one host: the messages of many seeds still are."""
+
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 # what tells a process that a launcher started it as one of several
@@ -85,6 +88,7 @@ def environment(kind: str, n: int) -> dict[str, str]:
             extra["OMPI_MCA_mpi_yield_when_idle"] = "1"
         if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
             extra["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
+            extra["OMPI_MCA_osc"] = "^ucx"  # complains at every window where there is none
     return {**extra, **os.environ}
 
 

@@ -1,6 +1,6 @@
 """Node: this rank's place in the graph. It mixes vectors with the neighbours' and takes means."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class Node:
         self.nodes = comm.size
         self.is_root = comm.rank == 0
         self.stop_at = NEVER
+        self.make_plan: Callable[[Node, Sequence[Array]], Plan] = Plan
         self.restart()
         self._plans: dict[int, Plan] = {}
         self._last: Plan | None = None
@@ -70,7 +71,7 @@ class Node:
             self._last.require_collected()
         plan = self._plans.get(len(vectors))
         if plan is None:
-            plan = self._plans[len(vectors)] = Plan(self, vectors)
+            plan = self._plans[len(vectors)] = self.make_plan(self, vectors)
         self._last = plan
         return plan.post(vectors)
 

@@ -59,6 +59,34 @@ examples:
   mpi-gt reproduce all --out results
 """
 
+PROFILE_HELP = """\
+Run one algorithm and say where the time went: gradient, update, packing, exchange (and how much
+of it was waiting for the last neighbour), for every rank; the same as `run --profile`.
+
+Writes profile.json, profile.npz (every rank, iteration and phase), profile.png, and trace.json, a
+timeline with all messages: open it at https://ui.perfetto.dev
+
+examples:
+  mpi-gt profile -n 16
+  mpi-gt profile -n 16 --exchange nonblocking --problem softmax:dataset=synthetic
+  mpi-gt profile -n 16 --straggler node=3,ms=5            which node is it?
+  mpi-gt profile -n 16 --iterations 5000 --trace-iterations 1000:1050
+"""
+
+BENCH_HELP = """\
+Time the exchange alone: message size x graph x way of exchanging, on real ranks, with a fit of
+latency and bandwidth, and the same collective called from C as the floor.
+
+A sample is the mean of some exchanges in a row (about a millisecond of them), as the slowest
+rank saw it. Contents are checked before and after.
+
+examples:
+  mpi-gt bench -n 16
+  mpi-gt bench -n 16 --sizes 160,16kB,1.6MB --graphs ring,er:p=0.7,complete
+  mpi-gt bench -n 4 --exchanges neighbor,persistent,pickle --seconds 2
+  mpirun -n 64 mpi-gt bench --out bench-64            under a launcher of yours (no floor)
+"""
+
 DATA_HELP = """\
 The datasets: which there are, fetching and preparing them, checking their files.
 
@@ -101,7 +129,8 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "--exchange": {
         "metavar": "NAME",
         "help": "how vectors travel: neighbor (default), persistent, nonblocking, p2p, "
-        "persistent-p2p, rma, allgather or pickle; the numbers are the same to the bit",
+        "persistent-p2p, rma, allgather or pickle; the numbers are the same to the bit; "
+        "auto measures the sensible ones and takes the quickest",
     },
     "--dtype": {"metavar": "TYPE", "help": "float64 or float32 (default float64)"},
     "--x1": {"metavar": "FILE.npy", "help": "the start, (d,) or (nodes, d) (default zeros)"},
@@ -109,6 +138,11 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "--data-dir": {
         "metavar": "DIR",
         "help": "where datasets lie as NAME/file (default $MPI_GT_DATA, then the user's cache)",
+    },
+    "--straggler": {
+        "metavar": "node=I,ms=T",
+        "help": "make node I sleep T milliseconds in every iteration "
+        "(and jitter=MS, probability=P)",
     },
     "--reserved": {"action": "store_true", "help": argparse.SUPPRESS},
     "--out": {
@@ -164,16 +198,26 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     epilog = EPILOG.format(registered=_registered())
     run = command("run", "run one algorithm on one problem", RUN_HELP, epilog)
     compare = command("compare", "run several algorithms on one problem", COMPARE_HELP, epilog)
+    profile = command("profile", "run, and say where the time went", PROFILE_HELP, epilog)
     sweep = command("sweep", "run several algorithms at many stepsizes", SWEEP_HELP, epilog)
-    for runner in (run, compare, sweep):
+    for runner in (run, profile, compare, sweep):
         runner.add_argument("file", nargs="?", metavar="FILE.toml", help="options; flags win")
         runner.add_argument("-n", metavar="N", help="nodes: starts N ranks, unless mpirun did")
-    run.add_argument("--algorithm", **ALGORITHM_OPTION)
+    for runner in (run, profile):
+        runner.add_argument("--algorithm", **ALGORITHM_OPTION)
+        runner.add_argument(
+            "--trace-iterations",
+            metavar="A:B",
+            help="the iterations that trace.json shows (default a hundred in the middle)",
+        )
+    run.add_argument(
+        "--profile", action="store_true", help="say where the time went (mpi-gt profile --help)"
+    )
     compare.add_argument("--algorithms", **ALGORITHMS_OPTION)
     sweep.add_argument("--algorithms", **ALGORITHMS_OPTION)
     sweep.add_argument("--lr", metavar="LOW..HIGH", help="the stepsizes (default 1e-4..1)")
     sweep.add_argument("--points", metavar="K", help="how many of them (default two a decade)")
-    for runner in (run, compare, sweep):
+    for runner in (run, profile, compare, sweep):
         for name, settings in RUN_OPTIONS.items():
             runner.add_argument(name, **settings)
 
@@ -197,6 +241,25 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     for name, settings in {"--algorithms": ALGORITHMS_OPTION, **RUN_OPTIONS}.items():
         text = settings["help"].partition(" (default")[0]  # the defaults are the experiment's
         reproduce.add_argument(name, **{**settings, "help": text})
+
+    bench = command("bench", "what an exchange costs, by size, graph and way", BENCH_HELP)
+    bench.add_argument("-n", metavar="N", help="ranks to start, unless mpirun did")
+    bench.add_argument(
+        "--sizes",
+        metavar="B,B,...",
+        help="bytes of vectors to each neighbour, x and s together "
+        "(default 160,1600,16000,160000,1600000)",
+    )
+    bench.add_argument(
+        "--graphs", metavar="SPEC,SPEC,...", help="which graphs (default ring,er:p=0.7)"
+    )
+    bench.add_argument("--exchanges", metavar="NAME,...", help="which ways (default all)")
+    bench.add_argument(
+        "--seconds", metavar="S", help="at most so long for each figure (default 0.5)"
+    )
+    bench.add_argument("--out", metavar="DIR", help="where to write (default runs/<time>-bench)")
+    for name in ("--overwrite", "--reserved", "--quiet"):
+        bench.add_argument(name, **RUN_OPTIONS[name])
 
     data = command("data", "list, prepare or verify datasets", DATA_HELP)
     data.add_argument("action", choices=("list", "prepare", "verify"))

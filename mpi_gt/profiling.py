@@ -1,8 +1,29 @@
-"""Where the time goes."""
+"""Where the time goes: the clock of the loop, and the names of its phases."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+PHASES = (
+    "unattributed",  # the loop itself, and whatever no other phase explains
+    "update",
+    "packing",  # copying into the send buffer, adding up what came
+    "exchange",
+    "gradient",
+    "metric",
+    "checkpoint",
+    "logging",
+    "profiling",  # adding up the stamps
+)
+ITERATION = ("gradient", "update", "packing", "exchange", "unattributed")
+"""What the time of an iteration consists of, as `seconds_per_iteration` counts it."""
+
+UNATTRIBUTED, UPDATE, PACKING, EXCHANGE, GRADIENT, METRIC, CHECKPOINT, LOGGING, PROFILING = range(9)
+BEGIN, POST, AWAIT = 9, 10, 11  # of an iteration (update), of an exchange (exchange)
+PHASE_OF = np.array([*range(9), UPDATE, EXCHANGE, EXCHANGE])  # of each code
 
 
 class Clock:
@@ -26,3 +47,20 @@ class Clock:
         finally:
             self._paused += time.perf_counter() - self._pause_began
             self._pause_began = None
+
+
+class NoPhases:
+    """Where nobody asked for a profile: the loop runs as if there were none."""
+
+    @contextmanager
+    def during(self, phase: int) -> Iterator[None]:
+        yield
+
+    def watch_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        return inner
+
+    def watch_gradient(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        return inner
+
+    def close(self) -> None:
+        pass

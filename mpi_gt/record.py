@@ -35,15 +35,23 @@ OWN_FILES = (
     "comparison.png",
     "sweep.json",
     "sweep.png",
+    "profile.json",
+    "profile.npz",
+    "profile.png",
+    "trace.json",
 )
 
 
 def reserve_directory(config: RunConfig) -> Path:
-    """runs/<time>-<problem>-<algorithm>, made now: of two runs in one second, each has its own."""
+    """runs/<time>-<problem>-<algorithm>, made now."""
     problem, *_ = config.parse_problem()
     what = config.entries()[0].label if config.algorithms is None else "compare"
-    what = what if config.lr is None else "sweep"
-    base = "-".join([time.strftime("%Y%m%d-%H%M%S"), problem, what])
+    return reserve(f"{problem}-{what if config.lr is None else 'sweep'}")
+
+
+def reserve(name: str) -> Path:
+    """runs/<time>-<name>, made now: of two runs in one second, each has its own."""
+    base = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     for number in itertools.count(1):
         path = Path("runs", base if number == 1 else f"{base}-{number}")
         try:
@@ -128,6 +136,7 @@ class Recorder:
         self.rows: list[dict[str, Any]] = []
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts["results"] = {}
+        self.profile: dict[str, Any] = {}
         self.directory: RunDirectory | None = None
         if config.out is not None:
             overwrite = config.overwrite or config.reserved
@@ -218,6 +227,12 @@ class Recorder:
         name = "x" if self._config.algorithms is None else label
         self.directory.save_output(name, parts, shape)
 
+    def keep_profile(self, profile: dict[str, Any]) -> None:
+        """What is said of it in run.json; the whole is in profile.json."""
+        self.profile = profile
+        told = ("exposed_communication", "hidden_share", "ratio_to_stacked", "straggler")
+        self.facts["profile"] = {name: profile[name] for name in told}
+
     def close(self, exit_code: int) -> None:
         """The run is over: figures, and in run.json how it ended."""
         if self._config.algorithms is None:
@@ -260,11 +275,12 @@ class NoRecorder:
 
     rows: list[dict[str, Any]] = []  # noqa: RUF012 (never filled)
     facts: dict[str, Any] = {}  # noqa: RUF012
+    profile: dict[str, Any] = {}  # noqa: RUF012
 
     def _nothing(self, *arguments: Any) -> None:
         pass
 
-    begin = write = end = add = save = close = _nothing
+    begin = write = end = add = save = keep_profile = close = _nothing
 
 
 def _now() -> str:

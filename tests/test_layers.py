@@ -15,11 +15,31 @@ PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
     0: ("errors", "files", "spec"),
-    1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
+    1: (
+        "graphs",
+        "algorithms",
+        "problems",
+        "datasets",
+        "plots",
+        "custom",
+        "claims",
+        "model",
+        "plots_lab",
+    ),
     2: ("agree", "config", "exchange", "node", "plan", "stacked"),
-    3: ("display", "machine", "metrics", "profiling", "record", "status", "summary"),
-    4: ("experiment", "report", "reproduce"),
-    5: ("launch", "commands", "options", "cli", "__init__", "__main__"),
+    3: (
+        "display",
+        "display_lab",
+        "machine",
+        "rig",
+        "metrics",
+        "profiling",
+        "record",
+        "status",
+        "summary",
+    ),
+    4: ("bench", "experiment", "profile", "report", "reproduce"),
+    5: ("floor", "laboratory", "launch", "commands", "options", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -1,0 +1,126 @@
+"""Figures of the laboratory: exchanges, phases of a run, scaling."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MARKS = ("o", "s", "^", "v", "D", "P", "X", "*", "h")
+
+
+def draw_bench(path: Path, found: Mapping[str, Any]) -> None:
+    """bench.png: median time against bytes, a panel a graph; points measured, lines fitted."""
+    from matplotlib.figure import Figure
+
+    rows, fits = found["rows"], found["fits"]
+    graphs = list(dict.fromkeys(row["graph"] for row in rows))
+    names = list(dict.fromkeys(row["exchange"] for row in rows))
+    figure = Figure(figsize=(5.2 * len(graphs) + 2.2, 4.6), dpi=150, layout="constrained")
+    panels = figure.subplots(1, len(graphs), sharey=True, squeeze=False)[0]
+    for axes, graph in zip(panels, graphs, strict=True):
+        for number, name in enumerate(names):
+            own = [row for row in rows if (row["graph"], row["exchange"]) == (graph, name)]
+            if not own:
+                continue
+            sizes = np.array([row["bytes"] for row in own])
+            medians = np.array([row["median"] for row in own])
+            high = np.array([row["p95"] for row in own])
+            colour = f"C{number}" if number < 10 else "black"
+            axes.errorbar(
+                sizes,
+                medians * 1e6,
+                yerr=[np.zeros_like(high), np.maximum(high - medians, 0) * 1e6],
+                fmt=MARKS[number % len(MARKS)],
+                color=colour,
+                markersize=5,
+                elinewidth=0.8,
+                capsize=2,
+                label=name if name != "C" else "neighbor, called from C",
+            )
+            for fit in fits:
+                if (fit["graph"], fit["exchange"]) == (graph, name):
+                    line = np.geomspace(sizes.min(), sizes.max(), 60)
+                    slope = 0 if fit["bandwidth"] is None else 1 / fit["bandwidth"]
+                    seconds = fit["latency"] + own[0]["degree"] * (
+                        fit["per_message"] + line * slope
+                    )
+                    axes.plot(line, seconds * 1e6, color=colour, linewidth=0.9, alpha=0.7)
+        degree = max(row["degree"] for row in rows if row["graph"] == graph)
+        axes.set(xscale="log", yscale="log", title=f"{graph} (degree {degree})")
+        axes.set_xlabel("bytes of vectors to each neighbour")
+        axes.grid(which="major", alpha=0.3)
+    panels[0].set_ylabel("microseconds of one exchange\nmedian, bar to p95, slowest rank")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    library = found["mpi"]["library"].split(",")[0] if found.get("mpi") else ""
+    crowd = found.get("ranks_per_core", 1)
+    figure.suptitle(
+        f"{len(found['hosts'])} ranks, {library}"
+        + (f"; {crowd:g} ranks a core: scheduling, not a network" if crowd > 1 else ""),
+        fontsize=10,
+    )
+    figure.savefig(path)
+
+
+COLOURS = {
+    "gradient": "#4477aa",
+    "update": "#66ccee",
+    "packing": "#ccbb44",
+    "exchange": "#ee8866",
+    "unattributed": "#bbbbbb",
+}
+
+
+def draw_profile(path: Path, found: Mapping[str, Any], histogram: tuple[Any, Any]) -> None:
+    """profile.png: phases of every rank, spread of iteration times, and who sends how much."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 4.4), dpi=150, layout="constrained")
+    bars, spread, traffic = figure.subplots(1, 3, width_ratios=[1.35, 1, 1])
+    ranks = np.arange(len(found["bytes_by_rank"]))
+    bottom = np.zeros(len(ranks))
+    waiting = np.array(found["waiting"]["by_rank"]) * 1e6
+    for name, colour in COLOURS.items():
+        height = np.array(found["phases"][name]["by_rank"]) * 1e6
+        if name == "exchange":
+            working = np.maximum(height - waiting, 0)
+            bars.bar(ranks, working, bottom=bottom, color=colour, label="exchange")
+            bars.bar(
+                ranks,
+                height - working,
+                bottom=bottom + working,
+                color=colour,
+                alpha=0.45,
+                hatch="///",
+                edgecolor="white",
+                linewidth=0,
+                label="exchange: waiting",
+            )
+        else:
+            bars.bar(ranks, height, bottom=bottom, color=colour, label=name)
+        bottom += height
+    bars.set(xlabel="rank", ylabel="microseconds an iteration", title="where the time goes")
+    bars.set_ylim(0, bottom.max() * 1.35)
+    bars.legend(fontsize=7, ncols=3, loc="upper center")
+    bars.xaxis.get_major_locator().set_params(integer=True)
+
+    edges, counts = histogram
+    spread.stairs(counts, np.asarray(edges) * 1e6, fill=True, color="#4477aa", alpha=0.8)
+    for name, style in (("median", "-"), ("p95", "--"), ("p99", ":")):
+        value = found["iteration_seconds"][name] * 1e6
+        spread.axvline(
+            value, color="black", linestyle=style, linewidth=1, label=f"{name} {value:,.0f}"
+        )
+    spread.set(xscale="log", xlabel="microseconds", ylabel="iterations, all ranks")
+    spread.set_title("time of an iteration")
+    spread.legend(fontsize=8)
+
+    matrix = np.array(found["traffic"], dtype=float) / max(1, found["iterations"])
+    shown = np.ma.masked_equal(matrix, 0)
+    image = traffic.imshow(shown, cmap="viridis", vmin=0)
+    traffic.set(xlabel="to node", ylabel="from node", title="vector bytes an iteration")
+    for axis in (traffic.xaxis, traffic.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+    figure.colorbar(image, ax=traffic, shrink=0.85)
+    figure.savefig(path)

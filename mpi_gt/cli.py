@@ -106,6 +106,10 @@ def _main_alone(arguments: list[str]) -> int:
         from . import laboratory
 
         return laboratory.bench(given, arguments)
+    if command == "scale":
+        from . import laboratory
+
+        return laboratory.scale(given, convert_flags)
     config = make_config(command, given)
     if not config.stacked and config.n is None:
         _give_back(config)
@@ -255,6 +259,8 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         if command == "reproduce":
             quiet.append(given.get("quiet", False))
             return make_studies({"n": str(comm.size), **given})
+        if command == "scale":
+            raise UserError("scale starts its own ranks: type it without mpirun")
         if command == "bench":
             from .laboratory import make_bench
 
@@ -352,5 +358,15 @@ def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
             show_profile(result.profile)
 
 
-ALONE: dict[str, Callable[..., int]] = {"graph": describe_graph, "data": manage_data}
+def _predict(**given: Any) -> int:
+    from .laboratory import predict
+
+    return predict(**given)
+
+
+ALONE: dict[str, Callable[..., int]] = {
+    "graph": describe_graph,
+    "data": manage_data,
+    "predict": _predict,
+}
 """The commands that need no ranks."""

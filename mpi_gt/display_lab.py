@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from .display import console
+from .model import Cost
 
 
 def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
@@ -150,3 +152,83 @@ def explanations(found: dict[str, Any]) -> list[str]:
         f"known to {max(clocks['uncertainty']) * 1e6:.1f} us"
     )
     return lines
+
+
+def show_scale(rows: list[dict[str, Any]], directory: Path) -> None:
+    output = console(sys.stdout)
+    lines = [
+        [
+            f"{row['mode']}, {row['graph']}",
+            f"{row['ranks']}{' *' if row['crowded'] else ''}",
+            str(row["degree"]),
+            duration(row["seconds_per_iteration"]),
+            duration(row["exposed_communication"]),
+            f"{row['bytes_per_iteration']:,.0f}",
+            f"{row['efficiency']:.2f}",
+        ]
+        for row in rows
+    ]
+    heads = ["series", "ranks", "degree", "iteration", "exposed", "bytes, all ranks", "efficiency"]
+    output.print(table_of("scaling, one iteration", heads, lines))
+    if any(row["crowded"] for row in rows):
+        output.print(
+            "* more ranks than cores: these times say something about scheduling on this machine, "
+            "not about a network",
+            highlight=False,
+        )
+    for name in ("scale.json", "scale.csv", "scale.png"):
+        if (directory / name).exists():
+            output.print(f"wrote {directory / name}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_prediction(found: dict[str, Any], cost: Cost, left_out: list[str]) -> None:
+    output = console(sys.stdout)
+    lines = [
+        [
+            row["graph"],
+            str(row["degree"]),
+            f"{row['bytes_per_rank']:,}",
+            duration(row["compute"]),
+            duration(row["communication"]),
+            duration(row["iteration"]),
+            "" if row["rho_A"] is None else f"{row['rho_A']:.4f}",
+            ""
+            if row["seconds_to_halve_disagreement"] is None
+            else duration(row["seconds_to_halve_disagreement"]),
+        ]
+        for row in found["rows"]
+    ]
+    heads = [
+        "graph",
+        "degree",
+        "bytes a rank",
+        "compute",
+        "communication",
+        "iteration",
+        "rho_A",
+        "to halve",
+    ]
+    title = f"{found['nodes']} nodes, messages of {found['bytes']:,} bytes: one iteration"
+    output.print(table_of(title, heads, lines))
+    for line in (
+        f"iteration = compute + {duration(cost.latency)} + degree x "
+        f"({duration(cost.per_message)} + bytes / {rate(cost.bandwidth)})",
+        f"compute: {found['compute']}",
+        "to halve: time in which mixing alone halves the disagreement between nodes",
+        *(f"left out: {reason}" for reason in left_out),
+    ):
+        output.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_checks(checks: list[dict[str, Any]]) -> None:
+    lines = [
+        [
+            check["what"],
+            duration(check["predicted"]),
+            duration(check["measured"]),
+            f"{100 * check['error']:+.0f}%",
+        ]
+        for check in checks
+    ]
+    heads = ["run", "predicted", "measured", "error"]
+    console(sys.stdout).print(table_of("the model against measured runs", heads, lines))

@@ -335,7 +335,7 @@ def _make_problem(config: RunConfig, place: Place) -> Problem:
 
 
 def _problem_facts(problem: Problem) -> dict[str, Any]:
-    return problem.facts() if hasattr(problem, "facts") else {}
+    return {"dim": int(problem.dim), **(problem.facts() if hasattr(problem, "facts") else {})}
 
 
 def _tried_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:

@@ -87,6 +87,26 @@ examples:
   mpirun -n 64 mpi-gt bench --out bench-64            under a launcher of yours (no floor)
 """
 
+SCALE_HELP = """\
+The same experiment on more and more ranks, each count a profiled run: strong scaling (all nodes
+together draw the same batch) and weak (each node does), for several graphs.
+
+examples:
+  mpi-gt scale --ranks 2,4,8,16
+  mpi-gt scale --ranks 4,8,16 --graphs ring,exponential,complete --mode weak --problem huber
+  mpi-gt scale --ranks 16,32,64 --problem softmax:dataset=mnist,batch=64 --iterations 500
+"""
+
+PREDICT_HELP = """\
+The time of an iteration on a machine that is not at hand:
+compute + latency + degree x (per message + bytes / bandwidth), for several graph families.
+
+examples:
+  mpi-gt predict --nodes 1024 --graph exponential --dim 1e6 --latency 2us --bandwidth 12GB/s
+  mpi-gt predict --nodes 64 --bench runs/my-bench --profile runs/my-profile
+  mpi-gt predict --bench runs/my-bench --check runs/my-profile     how far is the model off?
+"""
+
 DATA_HELP = """\
 The datasets: which there are, fetching and preparing them, checking their files.
 
@@ -260,6 +280,51 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     bench.add_argument("--out", metavar="DIR", help="where to write (default runs/<time>-bench)")
     for name in ("--overwrite", "--reserved", "--quiet"):
         bench.add_argument(name, **RUN_OPTIONS[name])
+
+    scale = command("scale", "strong and weak scaling over ranks and graphs", SCALE_HELP)
+    scale.add_argument("--ranks", metavar="N,N,...", help="how many (default 2,4,8,16)")
+    scale.add_argument(
+        "--graphs", metavar="SPEC,SPEC,...", help="which graphs (default ring,er:p=0.7)"
+    )
+    scale.add_argument("--mode", metavar="MODE", help="strong, weak or both (default both)")
+    scale.add_argument("--algorithm", **ALGORITHM_OPTION)
+    for name in ("--problem", "--iterations", "--seeds", "--seed", "--exchange", "--dtype"):
+        settings = RUN_OPTIONS[name]
+        if name in ("--problem", "--iterations"):
+            default = "softmax:dataset=synthetic" if name == "--problem" else "200"
+            text = settings["help"].partition(" (default")[0]
+            settings = {**settings, "help": f"{text} (default {default})"}
+        scale.add_argument(name, **settings)
+    scale.add_argument("--data-dir", **RUN_OPTIONS["--data-dir"])
+    scale.add_argument("--out", metavar="DIR", help="where to write (default runs/<time>-scale)")
+    for name in ("--overwrite", "--quiet"):
+        scale.add_argument(name, **RUN_OPTIONS[name])
+
+    predict = command("predict", "iteration time on a machine not at hand", PREDICT_HELP)
+    predict.add_argument("--nodes", metavar="N", help="how many nodes, one rank each")
+    predict.add_argument(
+        "--graph", metavar="SPEC,SPEC,...", help="which graphs (default several families)"
+    )
+    predict.add_argument("--dim", metavar="D", help="length of a vector (default 10)")
+    predict.add_argument("--seeds", metavar="S", help="seeds in one run (default 1)")
+    predict.add_argument("--dtype", **RUN_OPTIONS["--dtype"])
+    predict.add_argument("--latency", metavar="TIME", help="of one exchange, such as 2us")
+    predict.add_argument("--bandwidth", metavar="RATE", help="of one rank, such as 12GB/s")
+    predict.add_argument(
+        "--per-message", metavar="TIME", help="for each neighbour (default 0, or as fitted)"
+    )
+    predict.add_argument("--bench", metavar="DIR", help="take these from a bench's fit")
+    predict.add_argument(
+        "--exchange", metavar="NAME", help="whose fit in the bench (default neighbor)"
+    )
+    predict.add_argument("--compute", metavar="TIME", help="a node's own work in an iteration")
+    predict.add_argument("--profile", metavar="DIR", help="take it from a profiled run")
+    predict.add_argument(
+        "--check", metavar="DIR", nargs="+", help="compare the model with profiled runs instead"
+    )
+    predict.add_argument("--json", dest="json_", action="store_true", help="print JSON")
+    predict.add_argument("--out", metavar="DIR", help="write prediction.json there as well")
+    predict.add_argument("--quiet", action="store_true", help="say nothing but errors")
 
     data = command("data", "list, prepare or verify datasets", DATA_HELP)
     data.add_argument("action", choices=("list", "prepare", "verify"))

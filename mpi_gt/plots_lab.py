@@ -124,3 +124,46 @@ def draw_profile(path: Path, found: Mapping[str, Any], histogram: tuple[Any, Any
         axis.get_major_locator().set_params(integer=True)
     figure.colorbar(image, ax=traffic, shrink=0.85)
     figure.savefig(path)
+
+
+def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> None:
+    """scale.png: time, exposed communication and bytes against ranks; hollow: more than cores."""
+    from matplotlib.figure import Figure
+
+    modes = list(dict.fromkeys(row["mode"] for row in rows))
+    panels = {
+        "seconds_per_iteration": ("microseconds an iteration", 1e6),
+        "exposed_communication": ("of it exposed communication (µs)", 1e6),
+        "bytes_per_iteration": ("bytes an iteration, all ranks", 1.0),
+    }
+    figure = Figure(figsize=(13, 3.9 * len(modes)), dpi=150, layout="constrained")
+    grid = figure.subplots(len(modes), len(panels), squeeze=False)
+    for axes_row, mode in zip(grid, modes, strict=True):
+        for axes, (column, (label, factor)) in zip(axes_row, panels.items(), strict=True):
+            for number, graph in enumerate(dict.fromkeys(row["graph"] for row in rows)):
+                own = [row for row in rows if (row["mode"], row["graph"]) == (mode, graph)]
+                ranks = [row["ranks"] for row in own]
+                values = [row[column] * factor for row in own]
+                axes.plot(ranks, values, color=f"C{number}", linewidth=1, label=graph)
+                for row, rank, value in zip(own, ranks, values, strict=True):
+                    axes.plot(
+                        rank,
+                        value,
+                        marker=MARKS[number % len(MARKS)],
+                        color=f"C{number}",
+                        markerfacecolor="white" if row["crowded"] else f"C{number}",
+                    )
+            ticks = sorted({row["ranks"] for row in rows})
+            axes.set(xscale="log", yscale="log", xlabel="ranks", ylabel=label)
+            axes.set_title(f"{mode} scaling", fontsize=10)
+            axes.set_xticks(ticks, [str(tick) for tick in ticks])
+            axes.minorticks_off()
+            axes.grid(alpha=0.3)
+            if ticks[-1] > cores:
+                axes.axvspan(max(cores, ticks[0]), ticks[-1] * 1.1, color="black", alpha=0.06)
+    grid[0][0].legend(fontsize=8)
+    figure.suptitle(
+        f"grey, hollow: more ranks than the {cores} cores here: scheduling, not a network",
+        fontsize=10,
+    )
+    figure.savefig(path)

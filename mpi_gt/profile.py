@@ -66,6 +66,7 @@ class Profiler:
         found = summarise(rows, traffic, stacked, len(own))
         found["hosts"] = hosts
         times = _keep(series, directory, node.nodes)
+        found["own_seconds"] = times.own
         found["iteration_seconds"] = dict(
             zip(("min", "median", "p95", "p99", "max"), times.quantiles, strict=True)
         )
@@ -217,16 +218,19 @@ class Times:
     """Iteration times of all ranks and iterations: quantiles, and counts by size."""
 
     quantiles: list[float]
+    own: float  # a node's own work in a typical iteration: the median, so without interruptions
     histogram: tuple[Array, Array]
 
 
 def _keep(series: Iterator[Array], directory: Path | None, ranks: int) -> Times:
     """profile.npz: by rank, iteration and phase; one rank in memory at a time."""
     places = [PHASES.index(name) for name in ITERATION]
-    totals = []
+    own = [PHASES.index(name) for name in OWN]
+    totals, owns = [], []
     archive = zipfile.ZipFile(directory / "profile.npz", "w") if directory else None
     for rank, values in enumerate(series):
         totals.append(values[:, places].sum(axis=1))
+        owns.append(float(np.median(values[:, own].sum(axis=1))))
         if archive is not None:
             with archive.open(f"rank_{rank}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, values.astype(np.float32), allow_pickle=False)
@@ -239,7 +243,7 @@ def _keep(series: Iterator[Array], directory: Path | None, ranks: int) -> Times:
     edges = np.geomspace(max(everything.min(), 1e-9), everything.max() * 1.001, 61)
     counts, _ = np.histogram(everything, edges)
     quantiles = np.quantile(everything, [0, 0.5, 0.95, 0.99, 1]).tolist()
-    return Times(quantiles, (edges, counts))
+    return Times(quantiles, float(np.mean(owns)), (edges, counts))
 
 
 def read_profile(path: Path) -> dict[str, Any]:

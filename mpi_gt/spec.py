@@ -83,6 +83,17 @@ def convert_options(
     return converted
 
 
+def has_option(factory: Callable[..., Any], key: str) -> bool:
+    return key in _options_of(factory)
+
+
+def set_option(text: str, key: str, value: str) -> str:
+    """The specification with this option in place of its own, if it has one."""
+    name, options = split(text)
+    options[key] = value
+    return f"{name}:" + ",".join(f"{k}={v}" for k, v in options.items())
+
+
 def describe(name: str, factory: Callable[..., Any]) -> str:
     """`name:key=default,...` with all options that the thing takes."""
     items = []

@@ -38,7 +38,7 @@ LAYERS = {
         "status",
         "summary",
     ),
-    4: ("bench", "experiment", "profile", "report", "reproduce"),
+    4: ("bench", "experiment", "predict", "profile", "scale", "report", "reproduce"),
     5: ("floor", "laboratory", "launch", "commands", "options", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}

@@ -9,9 +9,13 @@ RANKS = Path(__file__).parent / "ranks"
 
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 16])
 def test_ranks(mpi, n, call, tmp_path):
-    # 16 ranks on a few cores are slow: one communicator is enough there
-    only = ["-k", "not backwards"] if n == 16 else []
-    done = call(mpi.mpirun(n, mpi.python, str(RANKS), str(tmp_path), *only), limit=600)
+    only = ""
+    if n in (4, 16):  # many ranks on a few cores are slow: one communicator is enough there
+        only = "not backwards"
+    if (n, mpi.name) == (16, "mpich"):  # whose ranks take the cores from each other
+        only += "".join(f" and not {way}" for way in ("nonblocking", "p2p", "rma", "allgather"))
+        only += " and not pickle"
+    done = call(mpi.mpirun(n, mpi.python, str(RANKS), str(tmp_path), "-k", only), limit=600)
     assert " passed" in done.out, str(done)
     assert "skipped" not in done.out, str(done)
     assert "leaked" not in done.err, str(done)

@@ -157,10 +157,11 @@ def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> None:
             axes.set(xscale="log", yscale="log", xlabel="ranks", ylabel=label)
             axes.set_title(f"{mode} scaling", fontsize=10)
             axes.set_xticks(ticks, [str(tick) for tick in ticks])
-            axes.minorticks_off()
-            axes.grid(alpha=0.3)
-            if ticks[-1] > cores:
-                axes.axvspan(max(cores, ticks[0]), ticks[-1] * 1.1, color="black", alpha=0.06)
+            axes.set_xticks([], minor=True)
+            axes.grid(which="both", alpha=0.3)
+            crowded = [tick for tick in ticks if tick > cores]
+            if crowded:
+                axes.axvspan(crowded[0] / 1.2, ticks[-1] * 1.1, color="black", alpha=0.06)
     grid[0][0].legend(fontsize=8)
     figure.suptitle(
         f"grey, hollow: more ranks than the {cores} cores here: scheduling, not a network",

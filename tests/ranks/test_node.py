@@ -3,11 +3,13 @@ import pytest
 from mpi4py import MPI
 
 from mpi_gt.agree import on_root, together
+from mpi_gt.clocks import Alignment, Reading, read_clock
 from mpi_gt.errors import UserError
 from mpi_gt.exchange import EXCHANGES
 from mpi_gt.graphs import Row, build_network
 from mpi_gt.node import CHUNK, NEVER, Node
 from mpi_gt.plan import Combine
+from mpi_gt.rig import fastest, obstacle
 
 pytestmark = pytest.mark.mpi
 
@@ -226,3 +228,34 @@ def test_a_user_error_on_one_rank_is_raised_on_all(comm):
         together(comm, fail)
     assert together(comm, lambda: comm.rank) == comm.rank
     assert on_root(comm, lambda: 7) == (7 if comm.rank == 0 else None)
+
+
+def test_an_exchange_that_mpi_lacks_is_left_out_with_a_reason(comm, monkeypatch):
+    def missing(self, *arguments):
+        raise NotImplementedError("MPI_Neighbor_allgather_init")
+
+    monkeypatch.setattr(EXCHANGES["persistent"], "__init__", missing)
+    node, _ = make(comm)
+    assert "MPI_Neighbor_allgather_init" in obstacle(node, EXCHANGES["persistent"])
+    assert obstacle(node, EXCHANGES["p2p"]) is None
+    chosen, times, left_out = fastest(node, 160, rounds=1, count=1)
+    assert set(left_out) == {"persistent"}
+    assert "persistent" not in times
+    assert chosen in times
+    assert len(set(comm.allgather(chosen))) == 1
+    node.free()
+
+
+def test_clocks_of_one_host_agree(comm):
+    first, last = read_clock(comm), read_clock(comm)
+    aligned = Alignment(first, last)
+    assert abs(aligned.offset) <= 1_000_000
+    moment = np.array([last.time])
+    assert abs(int(aligned.to_root(moment)[0]) - last.time) <= 1_000_000
+
+
+def test_a_clock_that_is_off_and_drifts_is_put_right():
+    first, last = Reading(1000, 500, 1), Reading(2_001_000, 700, 1)
+    aligned = Alignment(first, last)
+    times = aligned.to_root(np.array([1000, 1_001_000, 2_001_000]))
+    assert times.tolist() == [1500, 1_001_600, 2_001_700]

@@ -20,7 +20,7 @@ from .errors import UserError
 from .machine import cores
 from .status import has_begun, mark_failed, read_facts
 from .watchdog import EXIT_CODE as STUCK
-from .watchdog import read_report
+from .watchdog import read_reports
 
 OUTCOME = "MPI_GT_OUTCOME"
 """Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.
@@ -186,9 +186,9 @@ def launch(
         child = Child(words, env, out, look)
         if outcome.exists():
             return int(outcome.read_text())
-    report = read_report(out)
-    if report is not None:
-        why, code = report["text"], STUCK
+    reports = read_reports(out)
+    if reports:
+        why, code = reports[0]["text"], STUCK
     elif child.signals:
         number = child.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number

@@ -124,7 +124,7 @@ def test_every_exchange_stops_and_goes_on(openmpi, call, tmp_path):
             process = begin(openmpi, out, *words, iterations=10**6, until=20)
         else:
             process = start(openmpi.mpi_gt("resume", out, "--quiet", *words))
-            wait_for(lambda: far(out, at + 40))
+            wait_for(lambda at=at: far(out, at + 40))
         process.send_signal(signal.SIGINT)
         done = finish(process, limit=30)
         assert done.code == 85, str(done)
@@ -135,16 +135,16 @@ def test_every_exchange_stops_and_goes_on(openmpi, call, tmp_path):
 
 
 def test_a_comparison_is_taken_up(openmpi, call, tmp_path):
-    words = ["--algorithms", "gt,dsgd,d-adabound", "--checkpoint-every", "100"]
+    words = ["--algorithms", "gt,dsgd,d-adabound", "--checkpoint-every", "50"]
     out = tmp_path / "run"
-    process = begin(openmpi, out, *words, iterations=1500, until=2000, command="compare")
+    process = begin(openmpi, out, *words, iterations=800, until=850, command="compare")
     os.kill(ranks_of(out)[-1], signal.SIGKILL)
     finish(process, limit=30)
     done = call(openmpi.mpi_gt("resume", out, "--quiet"))
     assert done.out == ""
     taken_up = facts(out)["resumes"][0]
     assert taken_up["algorithm"] == "dsgd"
-    reference = references(openmpi, call, tmp_path, *words, iterations=1500, command="compare")
+    reference = references(openmpi, call, tmp_path, *words, iterations=800, command="compare")
     assert_same(out, reference)
 
 
@@ -178,10 +178,10 @@ def test_refused_on_other_ranks(mpi, call, tmp_path):
 @pytest.mark.parametrize("exchange", ["neighbor", "persistent-p2p", "allgather"])
 def test_the_watchdog_names_the_silent_neighbour(mpi, exchange, tmp_path):
     out = tmp_path / "run"
-    words = ["--watchdog", "2", "--exchange", exchange, "--checkpoint-every", "20"]
-    words += ["--log-every", "1000000"]
+    words = ["--watchdog", "3", "--exchange", exchange, "--checkpoint-every", "200"]
+    words += ["--log-every", "1000000"]  # else it may be in a measurement that they wait
     process = start(mpi.mpi_gt("run", *SIZE, "--iterations", "100000000", *words, "--out", out))
-    wait_for(lambda: glance(part_path(out, 0, 0)).get("iteration", 0) > 40)
+    wait_for(lambda: (out / "checkpoints" / "b").exists() and glance(part_path(out, 0, 0)))
     silent = rank_number(ranks_of(out), 2)
     os.kill(silent, signal.SIGSTOP)
     done = finish(process, limit=30)
@@ -189,10 +189,10 @@ def test_the_watchdog_names_the_silent_neighbour(mpi, exchange, tmp_path):
     assert facts(out)["status"] == "failed"
     assert facts(out)["exit_code"] == 86
     if exchange != "allgather":  # which all ranks are in, and all wait for one another
-        assert f"from node 2 on {os.uname().nodename}" in facts(out)["error"]
+        assert facts(out)["error"].endswith(f"silent: node 2 on {os.uname().nodename}")
     assert "watchdog: node" in done.err
-    (report, *_) = sorted((out / "watchdog").glob("*.json"))
-    assert json.loads(report.read_text())["seconds"] >= 2
+    (report, *_) = (out / "watchdog").glob("*.json")
+    assert json.loads(report.read_text())["seconds"] >= 3
     wait_for(lambda: not ranks_of(out), limit=15)
 
 
@@ -278,7 +278,10 @@ def test_status_of_a_run_under_a_bare_mpirun_that_was_killed(openmpi, tmp_path, 
     assert "running" in capsys.readouterr().out
     process.kill()
     finish(process)
-    wait_for(lambda: not ranks_of(out), limit=15)
+
+    def told():
+        assert main(["status", str(out)]) == 0
+        return "gone without a word" in capsys.readouterr().out
+
+    wait_for(told, limit=15)
     assert facts(out)["status"] == "running"  # nobody was left to write
-    assert main(["status", str(out)]) == 0
-    assert "gone without a word" in capsys.readouterr().out

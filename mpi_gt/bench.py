@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from . import machine, plots
 from .config import EXCHANGES as NAMES
 from .errors import UserError
+from .folder import require_free
 from .graphs import build_network, parse_graph
 from .model import Cost, fit
 from .plots_lab import draw_bench
-from .record import require_free
 from .spec import convert, integer, nearest, split_list
 from .status import write_json
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import launch
-from .commands import describe_graph, manage_data
-from .errors import Diverged, UserError
+from .commands import describe_graph, manage_data, show_status
+from .errors import Diverged, Stopped, UserError
 from .options import HIDDEN, build_parser
 from .spec import convert, nearest
-from .status import mark_failed
+from .status import StorageError, mark_failed
+from .stopping import StopRequest
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -44,12 +45,18 @@ def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     return command, given
 
 
-def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
-    """The configuration of a run or comparison: defaults, then the file, then the flags."""
+def make_config(command: str, given: dict[str, Any], ranks: int | None = None) -> "RunConfig | int":
+    """The configuration of a run or comparison: defaults, then the file, then the flags.
+
+    Or the exit code, where the run that is to go on is finished. `ranks` are those of MPI, if any.
+    """
     from .algorithms import ALGORITHMS
     from .config import RunConfig, read_toml
-    from .record import reserve_directory
+    from .folder import reserve_directory
+    from .resume import proceed
 
+    if command == "resume":
+        return _go_on(given, ranks)
     file = given.pop("file", None)
     options: dict[str, Any] = {} if file is None else read_toml(Path(file))
     options.update(convert_flags(given))
@@ -67,11 +74,28 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
     if not single and "algorithm" in options:
         raise UserError(f"{command} takes algorithms, not algorithm")
     config = RunConfig.of(options)
+    if config.resume and (config.out is None or config.overwrite):
+        raise UserError("--resume needs --out, and takes no --overwrite")
     if config.out is None:
         return replace(config, out=str(reserve_directory(config)), reserved=True)
     if not config.out:
         raise UserError("--out needs the name of a directory")
-    return config
+    return _unless_finished(config.out, proceed(config)) if config.resume else config
+
+
+def _go_on(given: dict[str, Any], ranks: int | None) -> "RunConfig | int":
+    from .resume import config_of
+
+    flags = dict(given)
+    directory = flags.pop("directory")
+    return _unless_finished(directory, config_of(Path(directory), convert_flags(flags), ranks))
+
+
+def _unless_finished(directory: str, config: "RunConfig | None") -> "RunConfig | int":
+    if config is not None:
+        return config
+    print(f"{directory} is finished; `--iterations` with more of them extends it")
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a file's name may be no text at all
     if launch.is_launched():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
-        return _main_of_rank(arguments)
+        stop = StopRequest()
+        stop.listen(signal.SIGUSR1, signal.SIGTERM)
+        return _main_of_rank(arguments, stop)
     try:
         return _main_alone(arguments)
     except (UserError, Diverged) as error:
@@ -109,8 +135,10 @@ def _main_alone(arguments: list[str]) -> int:
     if command == "scale":
         from . import laboratory
 
-        return laboratory.scale(given, convert_flags)
+        return laboratory.scale(given, convert_flags, _launch)
     config = make_config(command, given)
+    if isinstance(config, int):
+        return config
     if not config.stacked and config.n is None:
         _give_back(config)
         raise UserError(
@@ -122,11 +150,24 @@ def _main_alone(arguments: list[str]) -> int:
         if config.stacked:
             return _run_stacked(config)
         # the ranks are told the directory that was chosen here; of two flags the later one wins
-        told = [f"--out={config.out}", *(["--reserved"] if config.reserved else [])]
-        assert config.n is not None
-        return launch.launch([command, *told, *arguments[1:]], config.n, Path(config.out))
+        told = [] if command == "resume" else [f"--out={config.out}"]
+        told += [] if config.resume else ["--reserved"]
+        return _launch([command, *told, *arguments[1:]], config)
     finally:
         _give_back(config)
+
+
+def _launch(words: list[str], config: "RunConfig", look: Callable[[], None] | None = None) -> int:
+    """On ranks of its own; run.json is there before they are."""
+    from .resume import announce
+
+    assert config.out is not None
+    assert config.n is not None
+    config, take_back = announce(config, None)
+    code = launch.launch(words, config.n or 0, Path(config.out or ""), look)
+    if code == UserError.exit_code:
+        take_back()
+    return code
 
 
 def _reproduce(given: dict[str, Any]) -> int:
@@ -135,14 +176,12 @@ def _reproduce(given: dict[str, Any]) -> int:
     from .reproduce import arguments_of, carry_out
 
     def execute(config: RunConfig, look: Callable[[], None]) -> int:
-        assert config.out is not None
-        assert config.n is not None
         if config.stacked:
             try:
                 return _run_stacked(config)
             except Diverged as error:
                 return error.exit_code
-        return launch.launch(arguments_of(config), config.n, Path(config.out), look)
+        return _launch(arguments_of(config), config, look)
 
     codes = [0]
     for study in make_studies(given):
@@ -196,37 +235,48 @@ def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
 
 def _run_stacked(config: "RunConfig") -> int:
     """In this process: whatever ends it, run.json tells."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
     assert config.out is not None
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    heeded = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    previous = {number: signal.getsignal(number) for number in heeded}
+    stop = StopRequest()
+    stop.listen(*(number for number in heeded if previous[number] != signal.SIG_IGN))
     try:
-        _run_and_show(config, None)
-    except KeyboardInterrupt as error:
-        number = signal.Signals[str(error) or "SIGINT"]
-        mark_failed(Path(config.out), f"interrupted by {number.name}", 128 + number)
-        print(f"mpi-gt: interrupted by {number.name}", file=sys.stderr)
-        return 128 + number
+        _run_and_show(config, None, stop)
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+        mark_failed(Path(config.out), "interrupted by SIGINT", code)
+        print("mpi-gt: interrupted by SIGINT", file=sys.stderr)
+        return code
+    except Stopped as stopped:
+        return _tell_of_stop(stopped, config.out)
+    except StorageError as error:
+        mark_failed(Path(config.out), str(error), 1)
+        print(f"mpi-gt: error: {error}", file=sys.stderr)
+        return 1
     except (UserError, Diverged):
         raise
     except Exception as error:
         mark_failed(Path(config.out), repr(error), 1)
         raise
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     return 0
 
 
+def _tell_of_stop(stopped: Stopped, out: str | None) -> int:
+    print(f"mpi-gt: {stopped}; {launch.how_to_go_on(Path(str(out)))}", file=sys.stderr, flush=True)
+    return stopped.exit_code
+
+
 def _give_back(config: "RunConfig") -> None:
-    from .record import give_back
+    from .folder import give_back
 
     if config.reserved and config.out:
         give_back(Path(config.out))
 
 
-def _main_of_rank(arguments: list[str]) -> int:
+def _main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     """One rank of several. Root reports; all leave with the same code."""
     import mpi4py
 
@@ -238,13 +288,15 @@ def _main_of_rank(arguments: list[str]) -> int:
     comm = MPI.COMM_WORLD
     directory: list[Path] = []
     try:
-        code = _run_of_rank(comm, arguments, directory)
+        code = _run_of_rank(comm, arguments, directory, stop)
     except BaseException as error:
         _abort(comm, error, directory)
     return int(comm.bcast(launch.leave_outcome(code) if comm.rank == 0 else None))
 
 
-def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Path]) -> int:
+def _run_of_rank(
+    comm: "MPI.Intracomm", arguments: list[str], directory: list[Path], stop: StopRequest
+) -> int:
     from . import bench
     from .agree import on_root
     from .bench import BenchPlan
@@ -265,7 +317,9 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
             from .laboratory import make_bench
 
             return make_bench(given)
-        return ALONE[command](**given) if command in ALONE else make_config(command, given)
+        if command in ALONE:
+            return ALONE[command](**given)
+        return make_config(command, given, comm.size)
 
     quiet: list[bool] = []
     config: RunConfig | None = None
@@ -274,7 +328,7 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         if isinstance(what, int):
             return what
         if isinstance(what, list):
-            return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)))
+            return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)), stop)
         if isinstance(what, BenchPlan):
             found = bench.run(what, comm)
             if found and not what.quiet:
@@ -285,7 +339,11 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         if config.stacked and comm.size > 1:
             raise UserError("--stacked is one process: run it without mpirun")
         directory.append(Path(config.out))
-        _run_and_show(config, comm)
+        _run_and_show(config, comm, stop)
+    except Stopped as stopped:
+        if comm.rank == 0:
+            _tell_of_stop(stopped, str(directory[-1]))
+        return stopped.exit_code
     except (UserError, Diverged) as error:
         if comm.rank == 0:
             print(f"mpi-gt: error: {error}", file=sys.stderr, flush=True)
@@ -296,7 +354,11 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
 
 
 def _reproduce_on_ranks(
-    comm: "MPI.Intracomm", studies: "list[Study]", directory: list[Path], quiet: bool
+    comm: "MPI.Intracomm",
+    studies: "list[Study]",
+    directory: list[Path],
+    quiet: bool,
+    stop: StopRequest,
 ) -> int:
     """Under an mpirun of the user's: the same runs, one after the other, on these ranks."""
     from .agree import on_root
@@ -317,7 +379,7 @@ def _reproduce_on_ranks(
                 if progress:
                     progress.begin(label)
                 with contextlib.suppress(Diverged):  # the report tells of it
-                    run(config, comm)
+                    run(config, comm, stop)
                 if progress:
                     progress.end()
             code = on_root(comm, lambda study=study: report(study, quiet))  # type: ignore[misc]
@@ -331,21 +393,27 @@ def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -
 
     if isinstance(error, RootFailed):
         time.sleep(10)  # root is telling of it, and ends us
+    elif isinstance(error, StorageError):
+        time.sleep(
+            0.25 * min(comm.rank, 8)
+        )  # it is the same on other ranks: one tells, and ends us
+        print(f"mpi-gt: error on rank {comm.rank}: {error}", file=sys.stderr, flush=True)
     else:
         text = "".join(traceback.format_exception(error))
         print(f"mpi-gt: error on rank {comm.rank}:\n{text}", file=sys.stderr, flush=True)
     for path in directory:
-        mark_failed(path, f"rank {comm.rank}: {error!r}", 1)
+        told = str(error) if isinstance(error, StorageError) else repr(error)
+        mark_failed(path, f"rank {comm.rank}: {told}", 1)
     comm.Abort(1)
     os._exit(1)  # where Abort returns before the launcher has ended us
 
 
-def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
+def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None", stop: StopRequest) -> None:
     from .display import show
     from .experiment import run
 
     try:
-        result = run(config, comm)
+        result = run(config, comm, stop)
     except Diverged as error:
         if config.algorithms is not None and error.facts and not config.quiet:
             show(error.facts)  # the others have run to their end
@@ -368,5 +436,6 @@ ALONE: dict[str, Callable[..., int]] = {
     "graph": describe_graph,
     "data": manage_data,
     "predict": _predict,
+    "status": show_status,
 }
 """The commands that need no ranks."""

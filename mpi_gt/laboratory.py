@@ -14,8 +14,8 @@ from .config import DTYPES, EXCHANGES, RunConfig
 from .display_lab import show_checks, show_prediction, show_scale
 from .errors import UserError
 from .floor import measure_floor
+from .folder import give_back, require_free, reserve
 from .model import Cost
-from .record import give_back, require_free, reserve
 from .spec import integer, nearest, split_list
 from .status import write_json
 
@@ -50,8 +50,12 @@ def bench(given: dict[str, Any], arguments: list[str]) -> int:
             give_back(directory)
 
 
-def scale(given: dict[str, Any], convert_flags: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
-    """Every point of the series is a launch of its own."""
+def scale(
+    given: dict[str, Any],
+    convert_flags: Callable[[dict[str, Any]], dict[str, Any]],
+    start: Callable[[list[str], RunConfig], int],
+) -> int:
+    """Every point of the series is a launch of its own, by `start`."""
     from .reproduce import arguments_of
     from .scale import carry_out, make_points
 
@@ -74,8 +78,7 @@ def scale(given: dict[str, Any], convert_flags: Callable[[dict[str, Any]], dict[
         raise
 
     def execute(config: RunConfig) -> int:
-        assert config.n is not None
-        return launch.launch(arguments_of(config), config.n, Path(str(config.out)))
+        return start(arguments_of(config), config)
 
     code, rows = carry_out(points, directory, execute, quiet)
     if rows and not code and not quiet:

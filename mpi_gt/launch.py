@@ -3,11 +3,14 @@
 import contextlib
 import ctypes
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -15,7 +18,9 @@ from types import FrameType
 from .display import TERMINAL, on_terminal
 from .errors import UserError
 from .machine import cores
-from .status import mark_failed
+from .status import has_begun, mark_failed, read_facts
+from .watchdog import EXIT_CODE as STUCK
+from .watchdog import read_reports
 
 OUTCOME = "MPI_GT_OUTCOME"
 """Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.
@@ -93,12 +98,22 @@ def environment(kind: str, n: int) -> dict[str, str]:
 
 
 class Child:
-    """mpirun as a child in a session of its own, so that signals reach it through us only."""
+    """mpirun as a child in a session of its own, so that signals reach it through us only.
+
+    Each asks for an orderly stop: mpirun gets SIGUSR1, which it hands to the ranks. These heed it
+    from the moment they are all up; before, Ctrl-C ends them (there is nothing to save yet),
+    and another signal waits for that moment. A second Ctrl-C ends at once.
+    """
 
     def __init__(
-        self, words: Sequence[str], env: dict[str, str], look: Callable[[], None] | None
+        self,
+        words: Sequence[str],
+        env: dict[str, str],
+        out: Path,
+        look: Callable[[], None] | None,
     ) -> None:
         self.signals: list[int] = []
+        self._out = out
         self._process: subprocess.Popen[bytes] | None = None
         # what is ignored (nohup, a job in the background) stays ignored
         heeded = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
@@ -113,7 +128,7 @@ class Child:
                 preexec_fn=_die_with_parent,
             )
             for number in self.signals:  # came before there was anybody to pass them on to
-                self._process.send_signal(number)
+                self._act_on(number, self._process)
             self.exit_code = self._wait(self._process, look)
         finally:
             for number, handler in previous.items():
@@ -131,8 +146,22 @@ class Child:
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self.signals.append(number)
         if self._process is not None:
-            again = self.signals.count(signal.SIGINT) > 1  # asked twice: at once
-            self._process.send_signal(signal.SIGKILL if again else number)
+            self._act_on(number, self._process)
+
+    def _act_on(self, number: int, process: "subprocess.Popen[bytes]") -> None:
+        if self.signals.count(signal.SIGINT) > 1:
+            process.kill()
+        elif has_begun(self._out):
+            process.send_signal(signal.SIGUSR1)
+        elif number == signal.SIGINT or not read_facts(self._out):  # a bench has nothing to save
+            process.send_signal(number)
+        else:
+            threading.Thread(target=self._stop_later, args=[process], daemon=True).start()
+
+    def _stop_later(self, process: "subprocess.Popen[bytes]") -> None:
+        while not has_begun(self._out):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGUSR1)
 
 
 def _die_with_parent() -> None:
@@ -158,17 +187,27 @@ def launch(
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
         words = [*command(mpirun, kind, n), sys.executable, "-m", "mpi_gt", *arguments]
-        child = Child(words, env, look)
+        child = Child(words, env, out, look)
         if outcome.exists():
             return int(outcome.read_text())
-    if child.signals:
+    reports = read_reports(out)
+    if reports:
+        why, code = reports[0]["text"], STUCK
+    elif child.signals:
         number = child.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
     else:  # mpirun's own exit code may be any, 2 and 3 among them: those would mean something here
         why, code = f"mpirun ended with exit code {child.exit_code}", 1
     mark_failed(out, why, code)
-    print(f"mpi-gt: error: the run did not finish: {why}", file=sys.stderr)
+    facts = read_facts(out)  # where a rank has told of it, that is more to the point
+    why = facts.get("error", why) if facts.get("status") == "failed" else why
+    hint = f"; {how_to_go_on(out)}" if facts else ""
+    print(f"mpi-gt: error: the run did not finish: {why}{hint}", file=sys.stderr)
     return code
+
+
+def how_to_go_on(out: Path) -> str:
+    return f"to go on: mpi-gt resume {shlex.quote(str(out))}"
 
 
 def leave_outcome(code: int) -> int:

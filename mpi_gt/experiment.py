@@ -238,7 +238,7 @@ def solve(
     recorder.begin(entry.label)
 
     def log(t: int, state: Any) -> None:
-        with clock.paused(), phases.during(METRIC):
+        with phases.during(METRIC), clock.paused():
             measured = measure(node, problem, state, tracks, config.seed_list)
             with phases.during(LOGGING):
                 recorder.write(entry.label, t, clock.seconds, measured)
@@ -256,7 +256,7 @@ def solve(
             if t % config.stride == 0 or t == config.iterations:
                 log(t, state)
             if keeper.is_due(t):
-                with clock.paused(), phases.during(CHECKPOINT):
+                with phases.during(CHECKPOINT), clock.paused():
                     keeper.save(entry.label, t, state, clock.seconds)
     phases.close()
     return state.x, clock.seconds

@@ -161,8 +161,8 @@ class RunConfig:
 
     @property
     def stride(self) -> int:
-        """Iterations from one measurement to the next."""
-        return self.log_every or -(-self.iterations // 200)
+        """Iterations from one measurement, where all ranks meet, to the next."""
+        return self.log_every or -(-self.iterations // (20 if self.profile else 200))
 
     @property
     def seed_list(self) -> tuple[int, ...]:

@@ -164,7 +164,7 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "--seed": {"metavar": "S0", "help": "the first of them (default 0)"},
     "--log-every": {
         "metavar": "K",
-        "help": "iterations from one measurement to the next (default T/200, rounded up)",
+        "help": "iterations from one measurement to the next (default T/200, in a profile T/20)",
     },
     "--exchange": {
         "metavar": "NAME",

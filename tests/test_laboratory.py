@@ -289,7 +289,7 @@ def test_a_profile(mpi, exchange, call, tmp_path):
 
 
 def test_the_profile_names_the_straggler(openmpi, call, tmp_path):
-    out = ["--iterations", "60", "--out", tmp_path / "a"]
+    out = ["--iterations", "60", "--log-every", "60", "--out", tmp_path / "a"]
     done = call(openmpi.mpi_gt("profile", "-n", "4", "--straggler", "node=2,ms=20", *out))
     assert "straggler: node 2" in done.out
     slow = profiled(tmp_path / "a")["straggler"]

@@ -183,6 +183,17 @@ def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _describe_theory(
+    file: str | None = None, suggest: bool = False, json: bool = False, **flags: Any
+) -> int:
+    """The command `theory`."""
+    from .advise import advise
+    from .config import read_toml
+
+    options: dict[str, Any] = {} if file is None else read_toml(Path(file))
+    return advise({**options, **convert_flags(flags)}, suggest, json)
+
+
 def _run_stacked(config: "RunConfig") -> int:
     """In this process: whatever ends it, run.json tells."""
 
@@ -329,5 +340,9 @@ def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
         show(facts)
 
 
-ALONE: dict[str, Callable[..., int]] = {"graph": describe_graph, "data": manage_data}
+ALONE: dict[str, Callable[..., int]] = {
+    "graph": describe_graph,
+    "data": manage_data,
+    "theory": _describe_theory,
+}
 """The commands that need no ranks."""

@@ -1,6 +1,7 @@
 """Building one experiment from its configuration, and the only loop that runs it."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from . import machine
 from .config import Entry, RunConfig
+from .constants import constants_of
 from .custom import attempt, is_custom, located, try_algorithm, try_problem
 from .errors import Diverged, UserError
 from .files import cast, read_array
@@ -23,6 +25,8 @@ from .stacked import StackedNode, StackedProblem
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+    from .audit import Audit
 
 Array = NDArray[Any]
 
@@ -37,6 +41,7 @@ class Experiment:
     entries: list[Entry]
     x1: Array
     facts: dict[str, Any]  # on root: what run.json says of graph and machine
+    constants: Array | None = None  # this node's, for an audit
 
 
 @dataclass(frozen=True)
@@ -87,18 +92,19 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     node = Node(comm, row, EXCHANGES[config.exchange])
     place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
 
-    def make() -> tuple[Problem, Array, list[Entry]]:
+    def make() -> tuple[Problem, Array, list[Entry], Array | None]:
         problem = _make_problem(config, place)
         x1 = _first_estimate(config, problem.dim, start)
-        return problem, x1, _tried_entries(config, problem, x1)
+        entries = _tried_entries(config, problem, x1)
+        return problem, x1, entries, constants_of(config, problem) if config.audit else None
 
     try:
-        problem, x1, entries = together(comm, make)
+        problem, x1, entries, constants = together(comm, make)
     except UserError:
         node.free()
         raise
     facts["problem"] = _problem_facts(problem)
-    return Experiment(config, node, problem, entries, x1, facts)
+    return Experiment(config, node, problem, entries, x1, facts, constants)
 
 
 def _build_stacked(config: RunConfig) -> Experiment:
@@ -119,24 +125,32 @@ def _build_stacked(config: RunConfig) -> Experiment:
     entries = _tried_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None), "graph": network.facts()}
     facts["problem"] = _problem_facts(problems[0])
-    return Experiment(config, node, problem, entries, x1, facts)
+    known = np.stack([constants_of(config, each) for each in problems]) if config.audit else None
+    return Experiment(config, node, problem, entries, x1, facts, known)
 
 
 def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
     """One whole run. Every rank of `comm` calls it; root measures, records and shows."""
     experiment = build(config, comm)
-    recorder = _recorder(experiment, comm)
     node = experiment.node
+    try:
+        audit = _audit(experiment, comm) if config.audit else None
+        recorder = _recorder(experiment, comm)
+    except UserError:
+        node.free()
+        raise
     outputs: dict[str, Array] = {}
     diverged: list[str] = []
     for entry in experiment.entries:
         try:
-            x, seconds = solve(experiment, entry, recorder)
+            x, seconds = solve(experiment, entry, recorder, audit.observe if audit else None)
         except Diverged as error:
             diverged.append(f"{entry.label}: {error}")
             recorder.end(entry.label, None, str(error))
             continue
         recorder.end(entry.label, seconds, None)
+        if audit:
+            recorder.audit(audit.report())
         recorder.add(entry.label, "test_accuracy", _test_accuracy(experiment, x))
         outputs[entry.label] = x
         if config.out is not None:
@@ -151,9 +165,15 @@ def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
 
 
 def solve(
-    experiment: Experiment, entry: Entry, recorder: Recorder | NoRecorder
+    experiment: Experiment,
+    entry: Entry,
+    recorder: Recorder | NoRecorder,
+    observe: Callable[[int, Any, Any], None] | None = None,
 ) -> tuple[Array, float]:
-    """All iterations of one algorithm: the only loop. Its output and its seconds."""
+    """All iterations of one algorithm: the only loop. Its output and its seconds.
+
+    `observe(t, before, after)` sees each step; its time is not counted.
+    """
     config, node, problem = experiment.config, experiment.node, experiment.problem
     algorithm = entry.algorithm
     tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
@@ -171,7 +191,11 @@ def solve(
         log(0, state)
         for t in range(1, config.iterations + 1):
             node.iteration = t
+            before = state
             state = algorithm.step(t, state, node.mix, partial(problem.gradient, t + 1))
+            if observe is not None:
+                with clock.paused():
+                    observe(t, before, state)
             if t % config.stride == 0 or t == config.iterations:
                 log(t, state)
     return state.x, clock.seconds
@@ -199,11 +223,24 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder 
         return make()
     from .agree import on_root
 
-    try:
-        return on_root(comm, make) or NoRecorder()
-    except UserError:
-        experiment.node.free()
-        raise
+    return on_root(comm, make) or NoRecorder()
+
+
+def _audit(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Audit":
+    """What looks at each step of the run; root's knows the theory as well."""
+    from .audit import make_audit
+
+    def ask(make: Callable[[], Any]) -> Any:
+        if experiment.config.stacked or comm is None:
+            return make()
+        from .agree import on_root
+
+        return on_root(comm, make)
+
+    graph = experiment.facts.get("graph", {})
+    return make_audit(
+        experiment.config, experiment.node, experiment.problem, experiment.constants, graph, ask
+    )
 
 
 def _require_free_output(config: RunConfig) -> None:

@@ -15,10 +15,16 @@ PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
     0: ("errors", "files", "spec"),
-    1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
+    1: (
+        *("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
+        *("theory", "audit_figure"),
+    ),
     2: ("agree", "config", "exchange", "node", "plan", "stacked"),
-    3: ("display", "machine", "metrics", "profiling", "record", "status", "summary"),
-    4: ("experiment", "report", "reproduce"),
+    3: (
+        *("display", "machine", "metrics", "profiling", "record", "status", "summary"),
+        *("audit", "constants", "theory_tables"),
+    ),
+    4: ("experiment", "report", "reproduce", "advise"),
     5: ("launch", "commands", "options", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}

@@ -27,9 +27,9 @@ def draw_audit(directory: Path, curves: Mapping[str, Mapping[str, Curve]]) -> Pa
             axes.plot(t, shown, color=colour, linestyle=dashes, linewidth=1.4, label=text)
             if np.isnan(shown).all():
                 reason = "not positive" if label == "measured" else "no bound"
-                place = (0.5, 0.9 - 0.09 * list(drawn).index(label))
+                place = (0.97, 0.92 - 0.08 * list(drawn).index(label))
                 axes.annotate(
-                    f"{label}: {reason}", place, xycoords="axes fraction", ha="center", color=colour
+                    f"{label}: {reason}", place, xycoords="axes fraction", ha="right", color=colour
                 )
         axes.set_yscale("log")
         axes.set_title(title, fontsize=10)

@@ -35,22 +35,22 @@ def judge(form: Form) -> Verdict:
 
 
 def suggest(kind: type[Form], setting: Setting) -> tuple[float, float] | None:
-    """beta1 and alpha that satisfy every condition; None where the numbers leave no room.
+    """beta1 and alpha that satisfy every condition, or None.
 
     Without momentum alpha is the one with the largest alpha (vmax^-½ - alpha N2'), by which the
     bounds are divided; beta1 is then the largest that costs no more than half of that.
     """
     _, most = _best_alpha(kind, replace(setting, beta1=0.0))
     if not most > 0:
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(60):
+        return None  # constants past all use
+    low, high = -200.0, 0.0  # of log beta1
+    for _ in range(50):
         middle = (low + high) / 2
-        if middle < 1 and _best_alpha(kind, replace(setting, beta1=middle))[1] >= most / 2:
+        if _best_alpha(kind, replace(setting, beta1=math.exp(middle)))[1] >= most / 2:
             low = middle
         else:
             high = middle
-    beta1 = _rounded_down(low)
+    beta1 = _rounded_down(math.exp(low))
     alpha, _ = _best_alpha(kind, replace(setting, beta1=beta1))
     return beta1, _rounded_down(alpha)
 
@@ -58,18 +58,22 @@ def suggest(kind: type[Form], setting: Setting) -> tuple[float, float] | None:
 def _best_alpha(kind: type[Form], setting: Setting) -> tuple[float, float]:
     """The alpha with the largest gain, and that gain; it is concave in alpha."""
 
-    def gain(alpha: float) -> float:
-        return kind(replace(setting, alpha=alpha)).gain
+    def gain(log_alpha: float) -> float:
+        return kind(replace(setting, alpha=math.exp(log_alpha))).gain
 
-    left = 0.0
-    right = min(one.high or 0.0 for one in kind(setting).lemma6_conditions())
-    for _ in range(200):
+    interval = judge(kind(setting)).interval
+    if interval is None:
+        return 0.0, -math.inf
+    low, high = interval
+    right = math.log(high)
+    left = math.log(low) if low > 0 else right - 50
+    for _ in range(80):
         third = (right - left) / 3
-        if gain(left + third) >= gain(right - third):
+        if gain(left + third) > gain(right - third):
             right -= third
         else:
             left += third
-    return left, gain(left) if left > 0 else -math.inf
+    return math.exp(left), gain(left)
 
 
 def _rounded_down(value: float) -> float:

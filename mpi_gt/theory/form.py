@@ -191,7 +191,7 @@ def where_below_one(
     bottom = lowest
     if falls_first:
         left, right = lowest, highest
-        for _ in range(300):
+        for _ in range(120):
             third = (right - left) / 3
             if height(left + third) <= height(right - third):
                 right -= third
@@ -207,7 +207,7 @@ def where_below_one(
 
 def _crossing(height: Callable[[float], float], inside: float, outside: float) -> float:
     """Where `height` reaches zero on the way out, as seen from inside."""
-    for _ in range(200):
+    for _ in range(100):
         middle = (inside + outside) / 2
         if height(middle) < 0:
             inside = middle

@@ -73,9 +73,7 @@ def test_right_sides_by_hand():
     start = Start(descent=1, delta1=1, delta2=2, delta3=3)
     paper, corrected = Paper(HAND), Corrected(HAND)
     # M1 x + M2 s + M3 m + M4 mbar + M5 v + M6 noise
-    assert paper.lemma1(sums) == pytest.approx(
-        16.48 + 74.16 + 99 + 165 + 296.64 * 7 + 8.24 * 17
-    )
+    assert paper.lemma1(sums) == pytest.approx(16.48 + 74.16 + 99 + 165 + 296.64 * 7 + 8.24 * 17)
     assert corrected.lemma1(sums) == pytest.approx(
         32.96 + 74.16 + 99 + 165 + 296.64 * 11 + 8.24 * 17
     )

@@ -109,7 +109,7 @@ def show_audit(told: dict[str, Any], output: "Console") -> None:
             )
     output.print(table)
     if any(not one["applies"] for forms in statements.values() for one in forms.values()):
-        output.print("no claim: alpha does not meet the statement's conditions (mpi-gt theory)")
+        output.print("no claim: alpha does not meet the statement's conditions; see mpi-gt theory")
     errors = {name: one["error"] for name, one in told["identities"].items()}
     held = all(one["verdict"] == "holds" for one in told["identities"].values())
     line = ", ".join(f"({name}) {error:.1e}" for name, error in errors.items())
@@ -121,9 +121,8 @@ def show_audit(told: dict[str, Any], output: "Console") -> None:
 
 def _verdict(one: dict[str, Any]) -> str:
     if not one["applies"]:
-        return "no claim: alpha"
-    at = f" (at t = {one['worst']['t']})" if one["verdict"] == "violated" else ""
-    return one["verdict"].replace("violated", "VIOLATED") + at
+        return "no claim"
+    return str(one["verdict"]).replace("violated", "VIOLATED")
 
 
 def _table(title: str, columns: tuple[str, ...]) -> "Table":

@@ -27,11 +27,14 @@ def draw_audit(directory: Path, curves: Mapping[str, Mapping[str, Curve]]) -> Pa
             axes.plot(t, shown, color=colour, linestyle=dashes, linewidth=1.4, label=text)
             if np.isnan(shown).all():
                 reason = "not positive" if label == "measured" else "no bound"
-                place = (0.97, 0.92 - 0.08 * list(drawn).index(label))
+                place = (0.97, {"measured": 0.05, "paper": 0.92, "corrected": 0.84}[label])
                 axes.annotate(
                     f"{label}: {reason}", place, xycoords="axes fraction", ha="right", color=colour
                 )
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high < 10 * low:  # a range that tells nothing but rounding
+            axes.set_ylim(low / 3, high * 3)
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("t")
         axes.grid(visible=True, which="major", alpha=0.3)

@@ -43,7 +43,7 @@ def _forms_table(told: dict[str, Any]) -> "Table":
         table.add_row(label, *(cell if cell == "" else _number(cell) for cell in cells))
     for number, label in enumerate(("N1", "(1 - rho_A²)²", "N2'")):
         cells = [_range(form["conditions"][number]) for form in (paper, corrected)]
-        table.add_row(f"alphas that the condition on {label} allows", *cells)
+        table.add_row(f"alphas by the condition on {label}", *cells)
     table.add_row("the condition that binds", paper["binding"], corrected["binding"])
     table.add_row(
         "admissible alphas", *(_interval(form["interval"]) for form in (paper, corrected))

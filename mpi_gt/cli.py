@@ -233,6 +233,17 @@ def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _describe_theory(
+    file: str | None = None, suggest: bool = False, json: bool = False, **flags: Any
+) -> int:
+    """The command `theory`."""
+    from .advise import advise
+    from .config import read_toml
+
+    options: dict[str, Any] = {} if file is None else read_toml(Path(file))
+    return advise({**options, **convert_flags(flags)}, suggest, json)
+
+
 def _run_stacked(config: "RunConfig") -> int:
     """In this process: whatever ends it, run.json tells."""
     assert config.out is not None
@@ -437,5 +448,6 @@ ALONE: dict[str, Callable[..., int]] = {
     "data": manage_data,
     "predict": _predict,
     "status": show_status,
+    "theory": _describe_theory,
 }
 """The commands that need no ranks."""

@@ -92,6 +92,11 @@ class RunConfig:
     checkpoint_minutes: float | None = None
     watchdog: int = 120  # seconds that an exchange may take; 0: any
     resume: bool = False  # go on with the run in `out`, if there is one
+    audit: bool = False  # measure the theory
+    L: float | None = None  # for the theory, in place of the problem's own constants
+    G: float | None = None
+    sigma2: float | None = None
+    f_star: float | None = None
     n: int | None = None
     reserved: bool = False  # `out` was made for this run, and is empty
 
@@ -120,6 +125,14 @@ class RunConfig:
         if (self.lr is not None or self.points is not None) and self.algorithms is None:
             raise UserError("lr and points are for a sweep: they need algorithms as well")
         self.check_laboratory()
+        for name in ("L", "G", "sigma2", "f_star"):
+            given = getattr(self, name)
+            if given is not None and not (0 <= given < math.inf or name == "f_star"):
+                raise UserError(f"{name} must be finite and >= 0, not {given}")
+        if self.f_star is not None and not math.isfinite(self.f_star):
+            raise UserError(f"f-star must be finite, not {self.f_star}")
+        if self.audit and self.algorithms is not None:
+            raise UserError("audit is for a run of one algorithm")
         self.entries()
         self.parse_problem()
         if self.graph is not None:
@@ -131,8 +144,8 @@ class RunConfig:
         """What profile, trace and straggler ask of the rest."""
         if self.profile and (self.stacked or self.algorithms is not None):
             raise UserError("a profile is of one algorithm on MPI ranks: not stacked, not compared")
-        if self.profile and self.resume:
-            raise UserError("a profile is of a whole run, not of one that goes on")
+        if (self.profile or self.audit) and self.resume:
+            raise UserError("profile and audit are of a whole run, not of one that goes on")
         if self.trace_iterations is not None and not self.profile:
             raise UserError("trace-iterations is for a profile: give --profile as well")
         if self.trace_iterations is not None:
@@ -227,6 +240,8 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
         value = str(value)
     if isinstance(value, np.integer):
         value = int(value)
+    if float in typing.get_args(kind) and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
     if name == "dtype" and not isinstance(value, str):
         value = getattr(np.dtype(value), "name", value)
     kinds = typing.get_args(kind) or (kind,)

@@ -118,11 +118,15 @@ def show(facts: dict[str, Any]) -> None:
     output = console(sys.stdout)
     if config["algorithms"] is None:
         output.print(_result_table(facts))
+        if "audit" in facts:
+            from .theory_tables import show_audit
+
+            show_audit(facts["audit"], output)
     elif config["lr"] is not None:
         output.print(_sweep_table(facts))
     else:
         output.print(_comparison_table(facts))
-    written = ["run.json", "metrics.csv", "final.npz", *facts.get("figures", [])]
+    written = ["run.json", "metrics.csv", "final.npz", "audit.json", *facts.get("figures", [])]
     if config["profile"]:
         written += ["profile.json", "profile.npz", "profile.png", "trace.json"]
     if config["algorithms"] is not None:

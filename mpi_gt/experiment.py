@@ -1,6 +1,7 @@
 """Building one experiment from its configuration, and the only loop that runs it."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from . import machine
 from .config import AUTO, Entry, RunConfig
+from .constants import constants_of
 from .custom import attempt, is_custom, located, try_algorithm, try_problem
 from .errors import Diverged, Stopped, UserError
 from .files import cast, read_array
@@ -30,6 +32,7 @@ from .watchdog import Watchdog
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from .audit import Audit
     from .phases import Phases
     from .profile import Profiler
 
@@ -49,6 +52,7 @@ class Experiment:
     directory: Path | None  # where all ranks write, as root sees it
     identity: str  # of what decides the numbers
     hosts: list[str] = field(default_factory=list)  # of the neighbours
+    constants: Array | None = None  # this node's, for an audit
 
 
 @dataclass(frozen=True)
@@ -109,19 +113,22 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     node = Node(comm, row, EXCHANGES["neighbor" if auto else config.exchange])
     place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
 
-    def make() -> tuple[Problem, Array, list[Entry]]:
+    def make() -> tuple[Problem, Array, list[Entry], Array | None]:
         problem = _make_problem(config, place)
         x1 = _first_estimate(config, problem.dim, start)
-        return problem, x1, _tried_entries(config, problem, x1)
+        entries = _tried_entries(config, problem, x1)
+        return problem, x1, entries, constants_of(config, problem) if config.audit else None
 
     try:
-        problem, x1, entries = together(comm, make)
+        problem, x1, entries, constants = together(comm, make)
         facts["exchange"] = _settle_exchange(node, auto, 2 * x1.nbytes)
     except UserError:
         node.free()
         raise
     facts["problem"] = _problem_facts(problem)
-    return Experiment(config, node, problem, entries, x1, facts, directory, identity, hosts)
+    return Experiment(
+        config, node, problem, entries, x1, facts, directory, identity, hosts, constants
+    )
 
 
 def _settle_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
@@ -158,7 +165,8 @@ def _build_stacked(config: RunConfig) -> Experiment:
     facts = {**machine.run_facts(None), "graph": network.facts()}
     facts["problem"] = _problem_facts(problems[0])
     identity, directory = identify(config, network.matrix, facts)
-    return Experiment(config, node, problem, entries, x1, facts, directory, identity)
+    known = np.stack([constants_of(config, each) for each in problems]) if config.audit else None
+    return Experiment(config, node, problem, entries, x1, facts, directory, identity, [], known)
 
 
 def run(
@@ -169,16 +177,21 @@ def run(
     `stop` is this rank's, and may be asked by signals; Stopped is then raised on every rank.
     """
     config, take_back = announce(config, comm)
+    experiment = None
     try:
         experiment = build(config, comm)
+        audit = _audit(experiment, comm) if config.audit else None
         recorder = _recorder(experiment, comm)
     except UserError:
+        if experiment is not None:
+            experiment.node.free()
         take_back()
         raise
     node, directory = experiment.node, experiment.directory
     keeper = Keeper(config, node, directory, experiment.identity, recorder, stop)
     profiler = _profiler(experiment)
     phases = profiler.phases if profiler else NoPhases()
+    observe = audit.observe if audit else None
     outputs: dict[str, Array] = {}
     diverged: list[str] = []
     done: dict[str, str | None] = {}
@@ -194,7 +207,7 @@ def run(
             if entry.label in done:
                 continue
             try:
-                x, seconds = solve(experiment, entry, recorder, keeper, phases)
+                x, seconds = solve(experiment, entry, recorder, keeper, phases, observe)
             except Diverged as error:
                 diverged.append(f"{entry.label}: {error}")
                 recorder.end(entry.label, None, str(error))
@@ -204,6 +217,8 @@ def run(
                 node.free()
                 raise Stopped(f"{entry.label} {stopped}") from None
             recorder.end(entry.label, seconds, None)
+            if audit:
+                recorder.audit(audit.report())
             recorder.add(entry.label, "test_accuracy", _test_accuracy(experiment, x))
             outputs[entry.label] = x
             if config.out is not None:
@@ -225,8 +240,12 @@ def solve(
     recorder: Recorder | NoRecorder,
     keeper: Keeper,
     phases: "Phases | NoPhases",
+    observe: Callable[[int, Any, Any], None] | None = None,
 ) -> tuple[Array, float]:
-    """All iterations of one algorithm: the only loop. Its output and its seconds."""
+    """All iterations of one algorithm: the only loop. Its output and its seconds.
+
+    `observe(t, before, after)` sees each step; its time is not counted.
+    """
     config, node, problem = experiment.config, experiment.node, experiment.problem
     algorithm = entry.algorithm
     step, gradient = algorithm.step, problem.gradient
@@ -252,7 +271,11 @@ def solve(
         for t in range(begin + 1, config.iterations + 1):
             node.iteration = t
             keeper.attend(t)
+            before = state
             state = step(t, state, node.mix, partial(gradient, t + 1))
+            if observe is not None:
+                with phases.during(METRIC), clock.paused():
+                    observe(t, before, state)
             if t % config.stride == 0 or t == config.iterations:
                 log(t, state)
             if keeper.is_due(t):
@@ -330,11 +353,24 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder 
         return make()
     from .agree import on_root
 
-    try:
-        return on_root(comm, make) or NoRecorder()
-    except UserError:
-        experiment.node.free()
-        raise
+    return on_root(comm, make) or NoRecorder()
+
+
+def _audit(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Audit":
+    """What looks at each step of the run; root's knows the theory as well."""
+    from .audit import make_audit
+
+    def ask(make: Callable[[], Any]) -> Any:
+        if experiment.config.stacked or comm is None:
+            return make()
+        from .agree import on_root
+
+        return on_root(comm, make)
+
+    graph = experiment.facts.get("graph", {})
+    return make_audit(
+        experiment.config, experiment.node, experiment.problem, experiment.constants, graph, ask
+    )
 
 
 def _prepare(config: RunConfig) -> None:

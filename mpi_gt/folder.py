@@ -27,6 +27,8 @@ OWN_FILES = (
     "profile.npz",
     "profile.png",
     "trace.json",
+    "audit.json",
+    "audit.png",
 )
 # beside these files; patterns, so that an --overwrite removes nothing of somebody else's
 STATE = (

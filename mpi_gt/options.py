@@ -135,6 +135,16 @@ examples:
   mpi-gt data verify a9a --data-dir /data       checks the raw files' sha256
 """
 
+THEORY_HELP = """\
+What the convergence theory says of a setting: constants, admissible stepsizes, bounds; as the
+paper prints it, and corrected. Advice only: nothing refuses to run.
+
+examples:
+  mpi-gt theory -n 16 --problem huber --graph er:p=0.7 --algorithm gt-adaptive:lr=0.001
+  mpi-gt theory --algorithm gt-adaptive:vmin=1,vmax=1 --suggest
+  mpi-gt theory --problem my_module:MyProblem --L 2 --G 5 --sigma2 0.1 --f-star 0 --json
+"""
+
 EPILOG = """\
 SPEC is a name, or NAME:key=value,... to set its options. Names, options and defaults:
 {registered}
@@ -209,6 +219,19 @@ ALGORITHMS_OPTION: dict[str, Any] = {
 }
 
 
+THEORY_OPTIONS = (
+    *("--problem", "--graph", "--weights", "--iterations", "--seeds", "--seed", "--dtype", "--x1"),
+    "--data-dir",
+)
+CONSTANT_OPTIONS: dict[str, dict[str, Any]] = {
+    "--L": {"metavar": "L", "help": "theory: Lipschitz constant of the gradients"},
+    "--G": {"metavar": "G", "help": "theory: bound on the stochastic gradients"},
+    "--sigma2": {"metavar": "VAR", "help": "theory: bound on their variance"},
+    "--f-star": {"metavar": "F", "help": "theory: a lower bound of f (these four are the problem's "
+                 "own, unless given)"},
+}  # fmt: skip
+
+
 HIDDEN = ("-h", "--reserved")
 
 
@@ -267,6 +290,21 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     for runner in (run, profile, compare, sweep):
         for name, settings in RUN_OPTIONS.items():
             runner.add_argument(name, **settings)
+
+    run.add_argument(
+        "--audit", action="store_true", help="measure the lemmas of the theory: audit.json"
+    )
+    theory = command("theory", "constants, stepsizes and bounds", THEORY_HELP, epilog)
+    theory.add_argument("file", nargs="?", metavar="FILE.toml", help="options; flags win")
+    theory.add_argument("-n", metavar="N", help="number of nodes (default 16)")
+    theory.add_argument("--algorithm", **ALGORITHM_OPTION)
+    for name in THEORY_OPTIONS:
+        theory.add_argument(name, **RUN_OPTIONS[name])
+    for asked in (run, theory):
+        for name, settings in CONSTANT_OPTIONS.items():
+            asked.add_argument(name, **settings)
+    theory.add_argument("--suggest", action="store_true", help="find beta1 and alpha together")
+    theory.add_argument("--json", action="store_true", help="print JSON")
 
     graph = command("graph", "describe and draw a graph", GRAPH_HELP)
     graph.add_argument("graph", **GRAPH_OPTION)

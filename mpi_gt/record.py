@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import display, plots
+from .audit_figure import draw_audit
 from .config import RunConfig
 from .directory import RunDirectory
 from .folder import clear
@@ -172,6 +173,13 @@ class Recorder:
         if value is not None:
             self.facts["results"][label][name] = value
 
+    def audit(self, report: Any) -> None:
+        """What the theory says of the run, and both sides of each statement, to be drawn."""
+        told, self._curves = report
+        self.facts["audit"] = told
+        if self.directory:
+            write_json(self.directory.path / "audit.json", told)
+
     def save(self, label: str, parts: Iterable[Array] | None, shape: tuple[int, ...]) -> None:
         """The output of all nodes: `x` in final.npz; in a comparison, under the label."""
         assert self.directory is not None
@@ -232,6 +240,8 @@ class Recorder:
             drawn = plots.draw_comparison(directory)
         else:
             drawn = plots.draw_run(directory)
+        if "audit" in self.facts:
+            drawn.append(draw_audit(directory, self._curves))
         self.facts["figures"] = [path.name for path in drawn]
 
     def _save(self) -> None:
@@ -250,7 +260,7 @@ class NoRecorder:
         pass
 
     start = go_on = mark = warn = begin = write = end = add = save = _nothing
-    stop = close = keep_profile = _nothing
+    stop = close = keep_profile = audit = _nothing
 
 
 def _now() -> str:

@@ -36,8 +36,8 @@ def config_of(directory: Path, given: Mapping[str, Any], ranks: int | None) -> R
     if config.n is not None and config.n != n:
         raise UserError(f"the run in {directory} has {config.n} ranks, not {n}: it needs as many")
     going_on = {"n": n, "out": str(directory), "resume": True, "overwrite": False}
-    # a profile is of a whole run
-    going_on.update(profile=False, trace_iterations=None)
+    # profile and audit are of a whole run
+    going_on.update(profile=False, trace_iterations=None, audit=False)
     config = replace(config, **{**given, **going_on})
     config.check()
     return proceed(config)

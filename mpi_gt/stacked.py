@@ -97,8 +97,13 @@ class StackedProblem:
         """`accuracy` and the like, where the problems have it: of every node."""
         if name.startswith("_") or not hasattr(self._problems[0], name):
             raise AttributeError(name)
-        return lambda x: np.stack([getattr(problem, name)(x) for problem in self._problems])
+        return lambda *at: np.stack([getattr(problem, name)(*at) for problem in self._problems])
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
-        losses, gradients = zip(*(problem.evaluate(x) for problem in self._problems), strict=True)
+        """All at one x (seeds, dim), or each at its own, (nodes, seeds, dim)."""
+        places = [x] * len(self._problems) if x.ndim == 2 else x
+        losses, gradients = zip(
+            *(problem.evaluate(at) for problem, at in zip(self._problems, places, strict=True)),
+            strict=True,
+        )
         return np.stack(losses), np.stack(gradients)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mpi_gt.cli import main
 from mpi_gt.problems import Place
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -83,3 +84,16 @@ def test_your_own_problem_as_printed(openmpi, call, tmp_path):
         slope = (problem.evaluate(x + step)[0] - problem.evaluate(x - step)[0]) / 2e-6
         np.testing.assert_allclose(gradient[:, j], slope, atol=1e-8)
     assert loss.shape == (2,)
+
+
+def test_the_audit_as_printed(capsys, tmp_path):
+    """Every line of the table, from a run in one process: digits shown are the same."""
+    (path,) = (word for word in command_with("lemma3.toml") if word.endswith(".toml"))
+    (shown,) = re.findall(r"```\n(┃ statement.*?)```", README, flags=re.DOTALL)
+    example = Path(__file__).parent.parent / path
+    assert main(["run", str(example), "--stacked", "--out", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr().out
+    rows = [line for line in shown.splitlines() if line.startswith("│")]
+    assert len(rows) == 16
+    for row in rows:
+        assert row in printed

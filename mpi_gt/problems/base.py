@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,11 +81,26 @@ class Draws:
         self._block = block
 
 
+class Constant(NamedTuple):
+    value: float
+    exact: bool  # else a bound
+
+
+class Constants(NamedTuple):
+    """What the theory needs to know of one node's f_i, the worst over all seeds."""
+
+    L: Constant  # of the Lipschitz gradient
+    G: Constant  # no stochastic gradient is longer
+    sigma2: Constant  # the variance of the stochastic gradient, at most
+    f_min: Constant  # f_i is never less; exact where all nodes reach it at the same point
+
+
 class Problem(ABC):
     """One node's f_i for all seeds at once, built as `Problem(place, **options)`.
 
     A problem that starts from one file, read on root only, also has a class method
-    `parts(nodes, **options)` that gives one part a node; each arrives as `place.part`.
+    `parts(nodes, **options)` that gives one part a node; each arrives as `place.part`. One that
+    the theory can be asked about has `constants()`, which gives its Constants.
     """
 
     dim: int

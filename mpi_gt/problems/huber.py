@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..files import cast, read_arrays
-from .base import Array, Draws, Place, Problem, require
+from .base import Array, Constant, Constants, Draws, Place, Problem, require
 from .truncated_normal import TruncatedNormal
 
 
@@ -66,6 +66,8 @@ class Huber(Problem):
             theta = np.repeat(theta, len(place.seeds), axis=0)
         self._phi = cast("Phi", self._phi, place.dtype)
         self._theta = cast("theta", theta, place.dtype)
+        self._common = spread == 0 and data is None  # all nodes have the same minimiser
+        self._solvable = data is None  # some x leaves no residual
         self._scale = 1 / self.dim if reduce == "mean" else 1.0
         self._distribution = TruncatedNormal(noise, truncate) if noise > 0 else None
         if self._distribution:
@@ -106,6 +108,27 @@ class Huber(Problem):
         """In closed form: the expectation over the noise is exact."""
         loss, slope = self._expected_huber(self._theta - self._times_phi(x))
         return self._scale * loss.sum(axis=-1), self._descent(slope)
+
+    def constants(self) -> Constants:
+        """Exact where some x has all residuals within reach of no kink: there f_i is quadratic."""
+        if self._phi.ndim == 2:
+            norm2 = float(np.square(self._phi, dtype=np.float64).max())
+        else:
+            norm2 = float(np.linalg.norm(self._phi.astype(np.float64), ord=2, axis=(1, 2)).max())
+            norm2 *= norm2
+        entries = np.square(self._phi, dtype=np.float64).reshape(len(self._phi), -1)
+        frobenius2 = float(entries.sum(axis=1).max())
+        noise = self._distribution
+        quadratic = self._solvable and (noise is None or self.threshold >= noise.c)
+        slope = self.threshold * math.sqrt(self.dim * norm2)
+        variance = noise.variance * frobenius2 if noise else 0.0
+        least = float(self._expected_huber(np.zeros(1))[0][0]) * self.dim
+        return Constants(
+            L=Constant(self._scale * norm2, quadratic),
+            G=Constant(self._scale * slope, self.dim == 1),
+            sigma2=Constant(self._scale**2 * variance, quadratic or noise is None),
+            f_min=Constant(self._scale * least, self._common),
+        )
 
     def _times_phi(self, x: Array) -> Array:
         if self._phi.ndim == 2:

@@ -10,7 +10,7 @@ import numpy as np
 from .. import datasets
 from ..errors import UserError
 from ..files import cast, read_arrays
-from .base import Array, Draws, Place, Problem, require
+from .base import Array, Constant, Constants, Draws, Place, Problem, require
 
 
 class Shard(NamedTuple):
@@ -131,6 +131,32 @@ class Softmax(Problem):
         return loss / len(self._x) + regulariser, gradient / len(self._x) + self._regulariser_slope(
             x
         )
+
+    def constants(self) -> Constants:
+        """Bounds, but for L with two classes, which is reached at W = 0."""
+        largest, curvature = self._row_norms()
+        steepest = self.reg * 9 / (8 * math.sqrt(3))  # |d/dw reg w²/(1 + w²)|, at w² = 1/3
+        return Constants(
+            L=Constant(0.5 * curvature + 2 * self.reg, exact=self.classes == 2 and not self._wide),
+            G=Constant(math.sqrt(2 * largest) + steepest * math.sqrt(self.dim), False),
+            sigma2=Constant(2 * largest / len(self._batch), False),
+            f_min=Constant(0.0, False),
+        )
+
+    @property
+    def _wide(self) -> bool:
+        return self._x.shape[1] > 4096  # the trace bounds what would take long to find
+
+    def _row_norms(self) -> tuple[float, float]:
+        """The largest ||y||², and the largest eigenvalue of the mean of y y' (or a bound)."""
+        largest, total = 0.0, np.zeros(1 if self._wide else (self._x.shape[1],) * 2)
+        for begin in range(0, len(self._x), self._chunk_rows):
+            y = self._x[begin : begin + self._chunk_rows].astype(np.float64) * self._scale
+            squares = np.square(y).sum(axis=1)
+            largest = max(largest, float(squares.max()))
+            total += squares.sum() if self._wide else y.T @ y
+        top = total[0] if self._wide else np.linalg.eigvalsh(total)[-1]
+        return largest, float(top) / len(self._x)
 
     def accuracy(self, x: Array) -> Array:
         """The share of this node's rows that are classified rightly."""

@@ -34,6 +34,8 @@ EAGER_LIMIT = "12288"
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
+PATIENCE = 20  # seconds that a signal waits for ranks that are still on their way up
+
 # what tells a process that a launcher started it as one of several
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
 
@@ -102,7 +104,7 @@ class Child:
 
     Each asks for an orderly stop: mpirun gets SIGUSR1, which it hands to the ranks. These heed it
     from the moment they are all up; before, Ctrl-C ends them (there is nothing to save yet),
-    and another signal waits for that moment. A second Ctrl-C ends at once.
+    and another signal waits a while for that moment. A second Ctrl-C ends at once.
     """
 
     def __init__(
@@ -159,9 +161,11 @@ class Child:
             threading.Thread(target=self._stop_later, args=[process], daemon=True).start()
 
     def _stop_later(self, process: "subprocess.Popen[bytes]") -> None:
-        while not has_begun(self._out):
+        """Ranks that are never all up cannot save anything: they get no longer than PATIENCE."""
+        until = time.monotonic() + PATIENCE
+        while not has_begun(self._out) and time.monotonic() < until:
             time.sleep(0.1)
-        process.send_signal(signal.SIGUSR1)
+        process.send_signal(signal.SIGUSR1 if has_begun(self._out) else signal.SIGTERM)
 
 
 def _die_with_parent() -> None:

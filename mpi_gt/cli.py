@@ -116,6 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UserError, Diverged) as error:
         print(f"mpi-gt: error: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("mpi-gt: interrupted by SIGINT", file=sys.stderr)
+        return 128 + signal.SIGINT
 
 
 def _main_alone(arguments: list[str]) -> int:
@@ -163,8 +166,12 @@ def _launch(words: list[str], config: "RunConfig", look: Callable[[], None] | No
 
     assert config.out is not None
     assert config.n is not None
-    config, take_back = announce(config, None)
-    code = launch.launch(words, config.n or 0, Path(config.out or ""), look)
+    try:
+        config, take_back = announce(config, None)
+        code = launch.launch(words, config.n or 0, Path(config.out or ""), look)
+    except KeyboardInterrupt:  # before mpirun was there, or after
+        mark_failed(Path(config.out or ""), "interrupted by SIGINT", 128 + signal.SIGINT)
+        raise
     if code == UserError.exit_code:
         take_back()
     return code

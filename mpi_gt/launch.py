@@ -194,6 +194,9 @@ def launch(
         child = Child(words, env, out, look)
         if outcome.exists():
             return int(outcome.read_text())
+    facts = read_facts(out)
+    if facts.get("status") in ("finished", "stopped"):  # the ranks were done; mpirun was not
+        return int(facts["exit_code"])
     reports = read_reports(out)
     if reports:
         why, code = reports[0]["text"], STUCK

@@ -194,6 +194,7 @@ class Recorder:
     def stop(self, label: str, exit_code: int, iteration: int) -> None:
         """The run was asked to stop, and can go on."""
         self._progress.end()
+        del self.facts["process"]
         self.facts.update(status="stopped", exit_code=exit_code, finished=_now())
         self.facts["stopped"] = {"algorithm": label, "iteration": iteration}
         self._save()
@@ -223,7 +224,7 @@ class Recorder:
             self.directory.close(map(self._name, outputs))
             if self.rows:
                 self._draw(self.directory.path)
-        del self.facts["progress"]
+        del self.facts["progress"], self.facts["process"]
         status = "failed" if exit_code else "finished"
         self.facts.update(status=status, exit_code=exit_code, finished=_now())
         self._save()

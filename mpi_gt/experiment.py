@@ -14,6 +14,7 @@ from .config import Entry, RunConfig
 from .custom import attempt, is_custom, located, try_algorithm, try_problem
 from .errors import Diverged, UserError
 from .files import cast, read_array
+from .fuse import compiled
 from .graphs import build_network
 from .metrics import measure
 from .problems import Place, Problem
@@ -169,9 +170,10 @@ def solve(
     with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
         state = algorithm.init(experiment.x1, partial(problem.gradient, 1))
         log(0, state)
+        step = compiled(algorithm, state)
         for t in range(1, config.iterations + 1):
             node.iteration = t
-            state = algorithm.step(t, state, node.mix, partial(problem.gradient, t + 1))
+            state = step(t, state, node.mix, partial(problem.gradient, t + 1))
             if t % config.stride == 0 or t == config.iterations:
                 log(t, state)
     return state.x, clock.seconds

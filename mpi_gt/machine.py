@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from . import kernels
+
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 SETTINGS = (
     "OMP_NUM_THREADS",
@@ -21,6 +23,7 @@ SETTINGS = (
     "MPIR_CVAR_",
     "UCX_",
     "SLURM_JOB_ID",
+    "MPI_GT_KERNELS",
 )
 
 
@@ -45,6 +48,7 @@ def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:
         "command": sys.argv,
         "versions": _versions(),
         "platform": platform.platform(),
+        "kernels": kernels.NAME,
         "settings": {
             key: value for key, value in sorted(os.environ.items()) if key.startswith(SETTINGS)
         },

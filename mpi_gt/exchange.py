@@ -6,6 +6,7 @@ the way that was chosen. Buffers and requests are made once, before the first ex
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,11 +40,13 @@ class Message:
         self.received = [theirs[:, part] for part in parts]
         """Each vector as it came from every neighbour, one row a neighbour, in rank order."""
 
+        if kernels.C is not None:
+            self._quick_pack = partial(kernels.C.pack, self.header, self.slots)
+            self.agrees = partial(kernels.C.agree, self.headers, self.header)  # type: ignore[method-assign]
+
     def pack(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
         """Fill the send buffer: from then on the vectors are their owner's again."""
-        if kernels.C is not None and kernels.C.pack(
-            self.header, iteration, stop_at, self.slots, vectors
-        ):
+        if kernels.C is not None and self._quick_pack(iteration, stop_at, vectors):
             return
         self.header[:] = iteration, stop_at
         for slot, vector in zip(self.slots, vectors, strict=True):
@@ -53,9 +56,6 @@ class Message:
 
     def agrees(self) -> bool:
         """Whether every header that came is the one that was sent."""
-        if kernels.C is not None:
-            agree: bool = kernels.C.agree(self.headers, self.header)
-            return agree
         return self.headers.tobytes() == self.header.tobytes() * len(self.headers)
 
 

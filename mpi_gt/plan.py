@@ -1,6 +1,7 @@
 """Mixing a given number of vectors: buffers and requests made once, one exchange a call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,10 +45,16 @@ class Combine:
         self._terms = np.empty((len(self._weights), min(length, self.PIECE)), dtype)
 
     def __call__(self, received: Array, own: Array) -> Array:
-        """A new array of own's shape."""
+        """The sum, as a new array of own's shape."""
+        return self.of(received, own)()
+
+    def of(self, received: Array, own: Array) -> Callable[[], Array]:
+        """What gives the sum of whatever these buffers hold when it is called."""
         if kernels.C is not None:
-            combined: Array = kernels.C.combine(received, own, self._weights, self._place)
-            return combined
+            return partial(kernels.C.combine, received, own, self._weights, self._place)
+        return partial(self._by_numpy, received, own)
+
+    def _by_numpy(self, received: Array, own: Array) -> Array:
         flat, total = own.reshape(-1), np.empty(self._length, own.dtype)
         for begin in range(0, self._length, self.PIECE):
             piece = slice(begin, begin + self.PIECE)
@@ -99,10 +106,17 @@ class Plan:
         degree = len(node.row.neighbours)
         self._messages = [Message(degree, count, self._shape, dtype) for count in counts]
         self._exchange = node.way(node.comm, self._messages)
-        first = range(0, len(vectors), counts[0])
-        self._shares = [slice(begin, begin + counts[0]) for begin in first]
-        self._where = [(m, part) for m, count in enumerate(counts) for part in range(count)]
-        self._combine = Combine(node.row, int(np.prod(self._shape)), dtype)
+        starts = range(0, len(vectors), counts[0])
+        self._shares = [
+            (message, slice(start, start + counts[0]))
+            for message, start in zip(self._messages, starts, strict=True)
+        ]
+        combine = Combine(node.row, int(np.prod(self._shape)), dtype)
+        self._sums = [
+            (which, combine.of(received, own))
+            for which, message in enumerate(self._messages)
+            for received, own in zip(message.received, message.slots, strict=True)
+        ]
         self._arrived = [False] * len(counts)
         self._waiting = 0
         self._bytes = degree * sum(vector.nbytes for vector in vectors)
@@ -110,10 +124,10 @@ class Plan:
 
     def post(self, vectors: tuple[Array, ...]) -> Arrivals:
         node = self._node
-        for message, share in zip(self._messages, self._shares, strict=True):
+        for message, share in self._shares:
             message.pack(node.iteration, node.stop_at, vectors[share])
         self._exchange.start()
-        self._arrived = [False] * len(self._messages)
+        self._arrived = [False] * len(self._shares)
         for result in self._results:
             result.pending = True
         self._waiting = len(vectors)
@@ -125,15 +139,15 @@ class Plan:
             raise RuntimeError("a result of the last mix was never waited for")
 
     def collect(self, index: int) -> Array:
-        which, part = self._where[index]
-        message = self._messages[which]
+        which, combined = self._sums[index]
         if not self._arrived[which]:
             self._exchange.finish(which)
             self._arrived[which] = True
+            message = self._messages[which]
             if not message.agrees():
                 self._node.heed(message.headers)
         self._waiting -= 1
-        return self._combine(message.received[part], message.slots[part])
+        return combined()
 
     def free(self) -> None:
         self._exchange.free()

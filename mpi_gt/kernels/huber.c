@@ -5,15 +5,15 @@
 
 /* Both products are sums of scaled rows of a matrix, in the order of the rows. */
 #define HUBER(T)                                                                                \
-    static inline void add_rows_##T(T *restrict sum, const T *restrict matrix,                  \
+    static ALWAYS_INLINE void add_rows_##T(T *restrict sum, const T *restrict matrix,           \
                                     const T *restrict factors, npy_intp d) {                    \
         for (npy_intp i = 0; i < d; i++) sum[i] = factors[0] * matrix[i];                       \
         for (npy_intp j = 1; j < d; j++)                                                        \
             for (npy_intp i = 0; i < d; i++) sum[i] = sum[i] + factors[j] * matrix[j * d + i];  \
     }                                                                                           \
-    WIDE static void huber_##T(T *out, const T *x, const T *columns, const T *rows,             \
-                               const T *theta, const T *noise, T k, T scale, npy_intp seeds,    \
-                               npy_intp d, npy_intp step) {                                     \
+    static ALWAYS_INLINE void walk_##T(T *out, const T *x, const T *columns, const T *rows,      \
+                                       const T *theta, const T *noise, T k, T scale,            \
+                                       npy_intp seeds, npy_intp d, npy_intp step) {             \
         T product[LARGEST], slope[LARGEST];                                                     \
         for (npy_intp seed = 0; seed < seeds; seed++) {                                         \
             add_rows_##T(product, columns, x, d);                                               \
@@ -28,6 +28,14 @@
             out += d, x += d, theta += d, columns += step, rows += step;                        \
             if (noise) noise += d;                                                              \
         }                                                                                       \
+    }                                                                                           \
+    WIDE static void huber_##T(T *out, const T *x, const T *columns, const T *rows,             \
+                               const T *theta, const T *noise, T k, T scale, npy_intp seeds,    \
+                               npy_intp d, npy_intp step) {                                     \
+        if (d == 10 && noise) /* the paper's: the compiler unrolls its loops */                 \
+            walk_##T(out, x, columns, rows, theta, noise, k, scale, seeds, 10, step);           \
+        else                                                                                    \
+            walk_##T(out, x, columns, rows, theta, noise, k, scale, seeds, d, step);            \
     }
 HUBER(double)
 HUBER(float)

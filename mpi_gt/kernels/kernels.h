@@ -26,6 +26,12 @@
 #define ENTRYWISE
 #endif
 
+#if defined(__GNUC__)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
+
 /* as np.minimum and np.maximum: what is not a number stays so */
 #define MINIMUM(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define MAXIMUM(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))

@@ -10,12 +10,12 @@ static int wrong_count(const char *name, Py_ssize_t count, Py_ssize_t expected) 
     return 1;
 }
 
-/* pack(header, iteration, stop_at, slots, vectors): fill the header and copy each vector into its
-   slot of the send buffer. False, and nothing done, where a vector is not plain and like its slot. */
+/* pack(header, slots, iteration, stop_at, vectors): fill the header and copy each vector into its
+   slot of the send buffer. False, and nothing done, where one is not plain and like its slot. */
 PyObject *kernels_pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (wrong_count("pack", count, 5)) return NULL;
     PyArrayObject *header = (PyArrayObject *)arguments[0];
-    PyObject *slots = arguments[3], *vectors = arguments[4];
+    PyObject *slots = arguments[1], *vectors = arguments[4];
     if (!PyTuple_Check(slots) || !PyTuple_Check(vectors) ||
         PyTuple_GET_SIZE(slots) != PyTuple_GET_SIZE(vectors))
         Py_RETURN_FALSE;
@@ -23,7 +23,7 @@ PyObject *kernels_pack(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     for (Py_ssize_t i = 0; i < length; i++)
         if (!is_alike(PyTuple_GET_ITEM(vectors, i), (PyArrayObject *)PyTuple_GET_ITEM(slots, i)))
             Py_RETURN_FALSE;
-    long long words[2] = {PyLong_AsLongLong(arguments[1]), PyLong_AsLongLong(arguments[2])};
+    long long words[2] = {PyLong_AsLongLong(arguments[2]), PyLong_AsLongLong(arguments[3])};
     if (PyErr_Occurred()) return NULL;
     memcpy(PyArray_DATA(header), words, sizeof words);
     for (Py_ssize_t i = 0; i < length; i++) {
@@ -91,12 +91,12 @@ PyObject *kernels_combine(PyObject *module, PyObject *const *arguments, Py_ssize
     if (!is_plain((PyObject *)own) || !is_plain((PyObject *)weights) || rows < 0 ||
         PyArray_DIM(received, 1) != length || PyArray_SIZE(weights) != rows + 1 || place < 0 ||
         place > rows || PyArray_TYPE(received) != type || PyArray_TYPE(weights) != type ||
-        (length > 1 && PyArray_STRIDE(received, 1) != PyArray_ITEMSIZE(received))) {
+        (rows > 0 && length > 1 && PyArray_STRIDE(received, 1) != PyArray_ITEMSIZE(received))) {
         PyErr_SetString(PyExc_ValueError, "the arrays to combine do not fit together");
         return NULL;
     }
     const void *few[64], **all = few;
-    if (rows + 1 > 64 && !(all = PyMem_Malloc((rows + 1) * sizeof(void *)))) return PyErr_NoMemory();
+    if (rows >= 64 && !(all = PyMem_Malloc((rows + 1) * sizeof(void *)))) return PyErr_NoMemory();
     for (npy_intp row = 0, at = 0; at <= rows; at++)
         all[at] = at == place ? PyArray_DATA(own) : PyArray_GETPTR1(received, row++);
     PyArrayObject *total = new_like(own);

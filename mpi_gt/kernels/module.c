@@ -6,7 +6,7 @@
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 
 static PyMethodDef functions[] = {
-    FUNCTION(pack, "pack(header, iteration, stop_at, slots, vectors) -> whether it was done"),
+    FUNCTION(pack, "pack(header, slots, iteration, stop_at, vectors) -> whether it was done"),
     FUNCTION(agree, "agree(headers, header) -> whether all rows are the header"),
     FUNCTION(combine, "combine(received, own, weights, place) -> the weighted sum"),
     FUNCTION(uniform, "uniform(out, seeds, word, block, row)"),

@@ -207,10 +207,10 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     for (int i = 0; i < self->constants; i++)
         self->values[scalars + i] = PyFloat_AsDouble(PyTuple_GET_ITEM(constants, i));
     for (int i = 0; i < on_scalars + on_arrays; i++) {
-        const unsigned char *from = i < on_scalars ? (unsigned char *)first.buf + 5 * i
-                                                   : (unsigned char *)then.buf + 5 * (i - on_scalars);
-        Instruction at = {from[0], from[1], from[2], from[3], from[4]};
         int of_scalars = i < on_scalars;
+        const unsigned char *from = of_scalars ? first.buf : then.buf;
+        from += 5 * (of_scalars ? i : i - on_scalars);
+        Instruction at = {from[0], from[1], from[2], from[3], from[4]};
         int a_top = of_scalars || at.kind == SCALAR_ARRAY ? numbers + on_scalars : total;
         int b_top = of_scalars || at.kind == ARRAY_SCALAR ? numbers + on_scalars : total;
         int out_top = of_scalars ? numbers + on_scalars : total;

@@ -11,8 +11,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from . import kernels
-
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 SETTINGS = (
     "OMP_NUM_THREADS",
@@ -43,6 +41,8 @@ def rank_facts() -> tuple[str, int]:
 
 def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:
     """What run.json says of where it ran; `ranks` of every rank, None without MPI."""
+    from . import kernels  # and with it numpy, which the parent of mpirun does without
+
     facts: dict[str, Any] = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": sys.argv,

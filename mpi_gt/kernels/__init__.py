@@ -2,8 +2,8 @@
 
 Built at installation where there is a C compiler, and never required. They hold no MPI, and no
 mathematics that is not also written in Python beside them: packing and combining messages, the
-recorded steps of algorithms (fuse.py), Philox, the Huber gradient. `MPI_GT_KERNELS=numpy` does
-without them.
+recorded steps of algorithms (fuse.py), Philox, the gradients of the problems.
+`MPI_GT_KERNELS=numpy` does without them.
 """
 
 import os

@@ -47,3 +47,6 @@ def huber(
     scale: float,
     /,
 ) -> Array | None: ...
+def slopes(
+    z: Array, labels: Array, scale: float, loss: Array | None, correct: Array | None, /
+) -> None: ...

@@ -11,6 +11,7 @@ static PyMethodDef functions[] = {
     FUNCTION(combine, "combine(received, own, weights, place) -> the weighted sum"),
     FUNCTION(uniform, "uniform(out, seeds, word, block, row)"),
     FUNCTION(huber, "huber(x, columns, rows, theta, noise, threshold, scale) -> the gradient"),
+    FUNCTION(slopes, "slopes(z, labels, scale, loss, correct)"),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

@@ -37,41 +37,58 @@ WIDE static void exponentials(double *x, npy_intp n) {
     }
 }
 
-/* Some rows of all groups at a time: less their largest entry, exponentials of all, the rest. */
+/* log of the product of what was added so far: many totals, one logarithm */
+typedef struct {
+    double product;
+    int factors;
+} Logs;
+
+static inline double add_log(Logs *logs, double total) {
+    logs->product *= total;
+    if (++logs->factors < 16) return 0;
+    double sum = log(logs->product);
+    logs->product = 1, logs->factors = 0;
+    return sum;
+}
+
+/* `together` lines (a row of one group) at a time, laid out class by class, so that the loops run
+   over lines: a few classes are too short a loop. */
 #define SLOPES(T)                                                                              \
-    static void slopes_##T(T *z, const npy_intp *labels, double scale, double *loss,           \
-                           npy_int64 *correct, npy_intp count, npy_intp groups,                \
-                           npy_intp classes, double *work, npy_intp together) {                \
-        for (npy_intp begin = 0; begin < count; begin += together) {                           \
-            npy_intp rows = count - begin < together ? count - begin : together;               \
-            T *block = z + begin * groups * classes;                                           \
-            double *to = work;                                                                 \
-            const T *from = block;                                                             \
-            for (npy_intp row = 0; row < rows; row++) {                                        \
-                npy_intp label = labels[begin + row];                                          \
-                for (npy_intp g = 0; g < groups; g++, from += classes, to += classes) {        \
-                    T largest = from[0];                                                       \
-                    for (npy_intp c = 1; c < classes; c++) largest = MAXIMUM(largest, from[c]);\
-                    npy_intp best = 0;                                                         \
-                    while (from[best] != largest && best < classes - 1) best++;                \
-                    for (npy_intp c = 0; c < classes; c++) to[c] = (double)from[c] - largest;  \
-                    if (loss) loss[g] += (double)largest - from[label];                        \
-                    if (correct) correct[g] += best == label;                                  \
-                }                                                                              \
+    WIDE static void slopes_##T(T *z, const npy_intp *labels, double scale, double *loss,      \
+                                npy_int64 *correct, npy_intp rows, npy_intp groups,            \
+                                npy_intp classes, double *work, npy_intp together,             \
+                                Logs *logs) {                                                  \
+        double *largest = work + together * classes, *total = largest + together;              \
+        npy_intp row = 0, g = 0, lines = rows * groups;                                        \
+        for (npy_intp begin = 0; begin < lines; begin += together, z += together * classes) {  \
+            npy_intp n = lines - begin < together ? lines - begin : together;                  \
+            for (npy_intp i = 0; i < n; i++)                                                   \
+                for (npy_intp c = 0; c < classes; c++)                                         \
+                    work[c * together + i] = z[i * classes + c];                               \
+            for (npy_intp i = 0; i < n; i++) largest[i] = work[i], total[i] = 0;               \
+            for (npy_intp c = 1; c < classes; c++)                                             \
+                ENTRYWISE for (npy_intp i = 0; i < n; i++)                                     \
+                    largest[i] = MAXIMUM(largest[i], work[c * together + i]);                  \
+            for (npy_intp c = 0; c < classes; c++) {                                           \
+                double *column = work + c * together;                                          \
+                ENTRYWISE for (npy_intp i = 0; i < n; i++) column[i] -= largest[i];            \
+                exponentials(column, n);                                                       \
+                ENTRYWISE for (npy_intp i = 0; i < n; i++) total[i] += column[i];              \
             }                                                                                  \
-            exponentials(work, rows * groups * classes);                                       \
-            double *power = work;                                                              \
-            T *slope = block;                                                                  \
-            for (npy_intp row = 0; row < rows; row++) {                                        \
-                npy_intp label = labels[begin + row];                                          \
-                for (npy_intp g = 0; g < groups; g++, power += classes, slope += classes) {    \
-                    double total = 0;                                                          \
-                    for (npy_intp c = 0; c < classes; c++) total += power[c];                  \
-                    if (loss) loss[g] += log(total);                                           \
-                    double factor = scale / total;                                             \
-                    for (npy_intp c = 0; c < classes; c++) slope[c] = (T)(power[c] * factor);  \
-                    slope[label] -= (T)scale;                                                  \
+            for (npy_intp i = 0; i < n; i++, g++) {                                            \
+                if (g == groups) g = 0, row++;                                                 \
+                T *line = z + i * classes;                                                     \
+                npy_intp label = labels[row];                                                  \
+                if (loss) loss[g] += largest[i] - line[label] + add_log(logs + g, total[i]);   \
+                if (correct && line[label] == largest[i]) {                                    \
+                    npy_intp first = 0;                                                        \
+                    while (line[first] != largest[i]) first++;                                 \
+                    correct[g] += first == label;                                              \
                 }                                                                              \
+                double factor = scale / total[i];                                              \
+                for (npy_intp c = 0; c < classes; c++)                                         \
+                    line[c] = (T)(work[c * together + i] * factor);                            \
+                line[label] -= (T)scale;                                                       \
             }                                                                                  \
         }                                                                                      \
     }
@@ -113,15 +130,23 @@ PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_
             PyErr_SetString(PyExc_IndexError, "there is no such class");
             return NULL;
         }
-    npy_intp width = groups * classes, together = width < BLOCK ? BLOCK / (width ? width : 1) : 1;
-    double *work = PyMem_Malloc((together * width + 1) * sizeof(double));
-    if (!work) return PyErr_NoMemory();
+    npy_intp together = classes < BLOCK ? BLOCK / (classes ? classes : 1) : 1;
+    double *work = PyMem_Malloc((together * (classes + 2)) * sizeof(double));
+    Logs *logs = PyMem_Malloc((groups + 1) * sizeof(Logs));
+    if (!work || !logs) {
+        PyMem_Free(work);
+        PyMem_Free(logs);
+        return PyErr_NoMemory();
+    }
+    for (npy_intp g = 0; g < groups; g++) logs[g].product = 1, logs[g].factors = 0;
     if (PyArray_TYPE(z) == NPY_DOUBLE)
         slopes_double(PyArray_DATA(z), label, scale, sums[0], sums[1], rows, groups, classes, work,
-                      together);
+                      together, logs);
     else
         slopes_float(PyArray_DATA(z), label, scale, sums[0], sums[1], rows, groups, classes, work,
-                     together);
+                     together, logs);
+    for (npy_intp g = 0; sums[0] && g < groups; g++) ((double *)sums[0])[g] += log(logs[g].product);
     PyMem_Free(work);
+    PyMem_Free(logs);
     Py_RETURN_NONE;
 }

@@ -63,7 +63,7 @@ class Machine:
         with (self.out / "metrics.csv").open() as file:
             for row in csv.DictReader(file):
                 seconds[int(row["iteration"])] = float(row["seconds"])
-        return [step / every for step in np.diff([seconds[t] for t in sorted(seconds)])]
+        return [float(step) / every for step in np.diff([seconds[t] for t in sorted(seconds)])]
 
     def mpi_gt(self, n: int, *options: str) -> None:
         words = [f"--out={self.out}", "--overwrite", "--quiet", *options]

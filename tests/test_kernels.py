@@ -20,6 +20,7 @@ from mpi_gt.plan import Combine
 from mpi_gt.problems import Place
 from mpi_gt.problems.base import Draws
 from mpi_gt.problems.huber import Huber
+from mpi_gt.problems.slopes import slopes
 from mpi_gt.problems.truncated_normal import TruncatedNormal
 
 ROOT = Path(__file__).parent.parent
@@ -311,6 +312,40 @@ def test_the_huber_gradient_but_for_rounding(by_numpy, options, dtype):
         assert gradient.dtype == dtype
         tolerance = 1e-13 if dtype == np.float64 else 1e-5
         np.testing.assert_allclose(gradient, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(50, 1, 10), (333, 10, 7), (3, 2, 2000), (1, 1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_softmax_slopes_but_for_rounding(by_numpy, shape, dtype):
+    random = np.random.default_rng(0)
+    rows, groups, classes = shape
+    spread = np.exp(random.uniform(-3, 7, (rows, groups, 1)))
+    z = (random.standard_normal(shape) * spread).astype(dtype)
+    labels = random.integers(0, classes, rows)
+    z[: rows // 2, :, 0] = z[: rows // 2].max(axis=2)  # often two are the largest: the first counts
+
+    def compute():
+        slope, loss, correct = z.copy(), np.ones(groups), np.ones(groups, np.int64)
+        slopes(slope, labels, 0.25, loss, correct)
+        return slope, loss, correct
+
+    (slope, loss, correct), (expected, expected_loss, expected_correct) = (
+        compute(),
+        by_numpy(compute),
+    )
+    epsilon = 2e-16 if dtype == np.float64 else 1e-6
+    assert slope.dtype == dtype
+    np.testing.assert_allclose(slope, expected, rtol=0, atol=epsilon)
+    np.testing.assert_allclose(loss, expected_loss, rtol=10 * epsilon)
+    np.testing.assert_array_equal(correct, expected_correct)
+
+
+def test_what_is_not_finite_stays_so():
+    z = np.array([[[np.nan, 1.0, 2.0]], [[np.inf, 1.0, 2.0]]])
+    loss = np.zeros(1)
+    slopes(z, np.array([0, 1]), 1.0, loss)
+    assert np.isnan(z).any(axis=2).all()
+    assert np.isnan(loss[0])
 
 
 def test_a_run_without_the_kernels(tmp_path, call, openmpi):

@@ -3,7 +3,7 @@
 #include "kernels.h"
 #include <stdint.h>
 
-#define TOGETHER 4 /* counters at once: their multiplications do not wait for each other */
+#define TOGETHER 2 /* counters at once: their multiplications do not wait for each other */
 
 static inline uint64_t multiply(uint64_t a, uint64_t b, uint64_t *high) {
     unsigned __int128 product = (unsigned __int128)a * b;
@@ -36,7 +36,8 @@ static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, ui
         uint64_t numbers[TOGETHER][4], base = at / 4 * 4;
         philox(at / 4 + 1, block, seed, word, numbers);
         for (; at < end && at < base + 4 * TOGETHER; at++) {
-            out[column] = (double)(numbers[(at - base) / 4][at % 4] >> 11) * 0x1p-53;
+            /* signed: the conversion of unsigned numbers is slower, and these are small */
+            out[column] = (double)(int64_t)(numbers[(at - base) / 4][at % 4] >> 11) * 0x1p-53;
             if (++column == width) column = 0, out += stride;
         }
     }

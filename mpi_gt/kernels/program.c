@@ -7,10 +7,12 @@
 #include "kernels.h"
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define BLOCK 512
 
-enum { ADD, SUB, MUL, DIV, MIN, MAX, SQRT, NEG, ABS, POW, OPERATIONS };
+/* MULADD multiplies what is in its result by a and adds b, each rounded: one step of Horner's */
+enum { ADD, SUB, MUL, DIV, MIN, MAX, SQRT, NEG, ABS, POW, MULADD, OPERATIONS };
 enum { ARRAYS, ARRAY_SCALAR, SCALAR_ARRAY, SCALARS, KINDS };
 
 #define UNARY(T, NAME, EXPRESSION)                                            \
@@ -42,7 +44,13 @@ enum { ARRAYS, ARRAY_SCALAR, SCALAR_ARRAY, SCALARS, KINDS };
             out[i] = EXPRESSION;                                                   \
         }                                                                          \
     }
+#define HORNER(T)                                                                  \
+    WIDE static void muladd_##T(T *out, const T *p, const T *q, npy_intp n) {      \
+        T b = *q;                                                                  \
+        ENTRYWISE for (npy_intp i = 0; i < n; i++) out[i] = out[i] * p[i] + b;     \
+    }
 #define LOOPS(T, ROOT, MAGNITUDE)   \
+    HORNER(T)                       \
     BINARY(T, add, a + b)           \
     BINARY(T, sub, a - b)           \
     BINARY(T, mul, a *b)            \
@@ -57,7 +65,7 @@ enum { ARRAYS, ARRAY_SCALAR, SCALAR_ARRAY, SCALARS, KINDS };
         {add_aa_##T, add_as_##T, add_sa_##T}, {sub_aa_##T, sub_as_##T, sub_sa_##T},            \
         {mul_aa_##T, mul_as_##T, mul_sa_##T}, {div_aa_##T, div_as_##T, div_sa_##T},            \
         {min_aa_##T, min_as_##T, min_sa_##T}, {max_aa_##T, max_as_##T, max_sa_##T},            \
-        {sqrt_##T}, {neg_##T}, {abs_##T}};
+        {sqrt_##T}, {neg_##T}, {abs_##T}, {NULL}, {NULL, muladd_##T}};
 
 LOOPS(double, sqrt, fabs)
 LOOPS(float, sqrtf, fabsf)
@@ -195,15 +203,16 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->values = PyMem_Calloc(numbers + on_scalars + 1, sizeof(double));
     self->rounded = PyMem_Calloc(numbers + on_scalars + 1, sizeof(float));
     self->registers = PyMem_Calloc(total, sizeof(char *));
-    self->blocks = PyMem_Calloc(blocks + 1, BLOCK * sizeof(double));
+    self->blocks = PyMem_Calloc(blocks * BLOCK + 8, sizeof(double));
     if (!self->instructions || !self->values || !self->rounded || !self->registers ||
         !self->blocks) {
         PyErr_NoMemory();
         Py_CLEAR(self);
         goto done;
     }
+    char *aligned = self->blocks + (64 - (uintptr_t)self->blocks % 64) % 64; /* to a cache line */
     for (int i = 0; i < blocks; i++)
-        self->registers[inputs + outputs + i] = self->blocks + (size_t)i * BLOCK * sizeof(double);
+        self->registers[inputs + outputs + i] = aligned + (size_t)i * BLOCK * sizeof(double);
     for (int i = 0; i < self->constants; i++)
         self->values[scalars + i] = PyFloat_AsDouble(PyTuple_GET_ITEM(constants, i));
     for (int i = 0; i < on_scalars + on_arrays; i++) {
@@ -214,10 +223,10 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
         int a_top = of_scalars || at.kind == SCALAR_ARRAY ? numbers + on_scalars : total;
         int b_top = of_scalars || at.kind == ARRAY_SCALAR ? numbers + on_scalars : total;
         int out_top = of_scalars ? numbers + on_scalars : total;
-        int known = of_scalars ? at.kind == SCALARS && at.operation < OPERATIONS &&
+        int known = of_scalars ? at.kind == SCALARS && at.operation <= POW &&
                                      at.operation != MIN && at.operation != MAX &&
                                      at.operation != SQRT
-                               : at.kind < SCALARS && at.operation < POW &&
+                               : at.kind < SCALARS && at.operation < OPERATIONS &&
                                      loops_double[at.operation][at.kind] != NULL;
         if (!known || at.a >= a_top || at.b >= b_top || at.out >= out_top) {
             PyErr_Format(PyExc_ValueError, "instruction %d is not one", i);

@@ -6,11 +6,14 @@ the way that was chosen. Buffers and requests are made once, before the first ex
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
+
+from . import kernels
 
 Array = NDArray[Any]
 
@@ -32,11 +35,28 @@ class Message:
         ours = self.send[HEADER_WORDS:].view(dtype)
         theirs = self.receive[:, HEADER_WORDS:].view(dtype)
         parts = [slice(i * length, (i + 1) * length) for i in range(vectors)]
-        self.slots = [ours[part].reshape(shape) for part in parts]
+        self.slots = tuple(ours[part].reshape(shape) for part in parts)
         """Where each vector to send goes."""
-        self.own = [ours[part] for part in parts]
         self.received = [theirs[:, part] for part in parts]
         """Each vector as it came from every neighbour, one row a neighbour, in rank order."""
+
+        if kernels.C is not None:
+            self._quick_pack = partial(kernels.C.pack, self.header, self.slots)
+            self.agrees = partial(kernels.C.agree, self.headers, self.header)  # type: ignore[method-assign]
+
+    def pack(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
+        """Fill the send buffer: from then on the vectors are their owner's again."""
+        if kernels.C is not None and self._quick_pack(iteration, stop_at, vectors):
+            return
+        self.header[:] = iteration, stop_at
+        for slot, vector in zip(self.slots, vectors, strict=True):
+            if vector.shape != slot.shape:
+                raise ValueError(f"mix got a vector of shape {vector.shape}, not {slot.shape}")
+            np.copyto(slot, vector)
+
+    def agrees(self) -> bool:
+        """Whether every header that came is the one that was sent."""
+        return self.headers.tobytes() == self.header.tobytes() * len(self.headers)
 
 
 class Exchange(ABC):

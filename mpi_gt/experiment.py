@@ -16,6 +16,7 @@ from .constants import constants_of
 from .custom import attempt, is_custom, located, try_algorithm, try_problem
 from .errors import Diverged, Stopped, UserError
 from .files import cast, read_array
+from .fuse import compiled
 from .graphs import build_network
 from .identity import identify
 from .keeper import Keeper
@@ -248,10 +249,10 @@ def solve(
     """
     config, node, problem = experiment.config, experiment.node, experiment.problem
     algorithm = entry.algorithm
-    step, gradient = algorithm.step, problem.gradient
+    gradient = problem.gradient
     if config.straggler is not None:
         gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
-    step, gradient = phases.watch_step(step), phases.watch_gradient(gradient)
+    gradient = phases.watch_gradient(gradient)
     tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
     node.restart()
     recorder.begin(entry.label)
@@ -268,6 +269,7 @@ def solve(
         clock = Clock(passed)
         if begin == 0 or (begin == config.iterations and begin % config.stride):
             log(begin, state)
+        step = phases.watch_step(compiled(algorithm, start))
         for t in range(begin + 1, config.iterations + 1):
             node.iteration = t
             keeper.attend(t)

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from . import kernels
 from .config import Entry, RunConfig
 from .custom import is_custom
 from .errors import UserError
@@ -53,6 +54,7 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
         "seeds": [config.seed, config.seeds],
         "log-every": config.stride,
         "stacked": config.stacked,
+        "kernels": kernels.NAME,  # some of them round differently in the last place
     }
 
 

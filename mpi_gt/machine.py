@@ -21,6 +21,7 @@ SETTINGS = (
     "MPIR_CVAR_",
     "UCX_",
     "SLURM_JOB_ID",
+    "MPI_GT_KERNELS",
 )
 
 
@@ -40,11 +41,14 @@ def rank_facts() -> tuple[str, int]:
 
 def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:
     """What run.json says of where it ran; `ranks` of every rank, None without MPI."""
+    from . import kernels  # and with it numpy, which the parent of mpirun does without
+
     facts: dict[str, Any] = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": sys.argv,
         "versions": _versions(),
         "platform": platform.platform(),
+        "kernels": kernels.NAME,
         "settings": {
             key: value for key, value in sorted(os.environ.items()) if key.startswith(SETTINGS)
         },

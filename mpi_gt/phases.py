@@ -133,7 +133,7 @@ class WatchedPlan(Plan):
         self._stamps = stamps
         self._exchange = WatchedExchange(self._exchange, stamps)
 
-    def post(self, vectors: Sequence[Array]) -> Arrivals:
+    def post(self, vectors: tuple[Array, ...]) -> Arrivals:
         add = self._stamps.append
         add(PACKING)
         add(perf_counter_ns())
@@ -154,7 +154,8 @@ class WatchedPlan(Plan):
 
 class WatchedExchange(Exchange):
     def __init__(self, inner: Exchange, stamps: list[int]) -> None:
-        self._start, self._finish, self.free = inner.start, inner.finish, inner.free  # type: ignore[method-assign]
+        self._start, self._finish = inner.start, inner.finish
+        self.free, self.stamps = inner.free, inner.stamps  # type: ignore[method-assign]
         self._add = stamps.append
         if inner.blocking:
             self.finish = inner.finish  # type: ignore[method-assign]

@@ -1,11 +1,13 @@
 """Mixing a given number of vectors: buffers and requests made once, one exchange a call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import kernels
 from .exchange import Message
 from .graphs import Row
 
@@ -30,35 +32,41 @@ class Combine:
     """sum_j A_ij z_j, added up in ascending rank order, the own vector in its place.
 
     The one place where received numbers are added, so the bits depend neither on the exchange
-    nor on the MPI library. Long vectors are taken in pieces that stay in the cache.
+    nor on the MPI library, nor on the kernels. Long vectors are taken in pieces that stay in
+    the cache.
     """
 
     PIECE = 4096
 
     def __init__(self, row: Row, length: int, dtype: np.dtype[Any]) -> None:
-        self._before = sum(neighbour < row.node for neighbour in row.neighbours)
-        weights = row.weights.astype(dtype)[:, np.newaxis]
-        self._weights = weights[: self._before], dtype.type(row.own), weights[self._before :]
+        self._place = sum(neighbour < row.node for neighbour in row.neighbours)
+        self._weights = np.insert(row.weights, self._place, row.own).astype(dtype)
         self._length = length
-        self._terms = np.empty((len(weights) + 1, min(length, self.PIECE)), dtype)
+        self._terms = np.empty((len(self._weights), min(length, self.PIECE)), dtype)
 
     def __call__(self, received: Array, own: Array) -> Array:
-        total = np.empty_like(own)
-        if self._length <= self.PIECE:
-            self._add_up(received, own, self._terms, total)
-            return total
+        """The sum, as a new array of own's shape."""
+        return self.of(received, own)()
+
+    def of(self, received: Array, own: Array) -> Callable[[], Array]:
+        """What gives the sum of whatever these buffers hold when it is called."""
+        if kernels.C is not None:
+            return partial(kernels.C.combine, received, own, self._weights, self._place)
+        return partial(self._by_numpy, received, own)
+
+    def _by_numpy(self, received: Array, own: Array) -> Array:
+        flat, total = own.reshape(-1), np.empty(self._length, own.dtype)
         for begin in range(0, self._length, self.PIECE):
             piece = slice(begin, begin + self.PIECE)
-            terms = self._terms[:, : len(own[piece])]
-            self._add_up(received[:, piece], own[piece], terms, total[piece])
-        return total
+            terms = self._terms[:, : len(flat[piece])]
+            self._add_up(received[:, piece], flat[piece], terms, total[piece])
+        return total.reshape(own.shape)
 
     def _add_up(self, received: Array, own: Array, terms: Array, total: Array) -> None:
-        split = self._before
-        before, at, after = self._weights
-        np.multiply(received[:split], before, out=terms[:split])
-        np.multiply(own, at, out=terms[split])
-        np.multiply(received[split:], after, out=terms[split + 1 :])
+        place, weights = self._place, self._weights[:, np.newaxis]
+        np.multiply(received[:place], weights[:place], out=terms[:place])
+        np.multiply(own, weights[place], out=terms[place])
+        np.multiply(received[place:], weights[place + 1 :], out=terms[place + 1 :])
         add_in_order(terms, total)
 
 
@@ -98,48 +106,54 @@ class Plan:
         degree = len(node.row.neighbours)
         self._messages = [Message(degree, count, self._shape, dtype) for count in counts]
         self._exchange = node.way(node.comm, self._messages)
-        self._slots = [slot for message in self._messages for slot in message.slots]
-        self._where = [(m, part) for m, count in enumerate(counts) for part in range(count)]
-        self._combine = Combine(node.row, int(np.prod(self._shape)), dtype)
+        starts = range(0, len(vectors), counts[0])
+        self._shares = [
+            (message, slice(start, start + counts[0]))
+            for message, start in zip(self._messages, starts, strict=True)
+        ]
+        combine = Combine(node.row, int(np.prod(self._shape)), dtype)
+        self._sums = [
+            (which, combine.of(received, own))
+            for which, message in enumerate(self._messages)
+            for received, own in zip(message.received, message.slots, strict=True)
+        ]
         self._arrived = [False] * len(counts)
+        self._waiting = 0
         self._bytes = degree * sum(vector.nbytes for vector in vectors)
         self._results = Arrivals(Arrival(self, index) for index in range(len(vectors)))
 
-    def post(self, vectors: Sequence[Array]) -> Arrivals:
+    def post(self, vectors: tuple[Array, ...]) -> Arrivals:
         node = self._node
-        for message in self._messages:
-            message.header[0] = node.iteration
-            message.header[1] = node.stop_at
-        for slot, vector in zip(self._slots, vectors, strict=True):
-            if vector.shape != self._shape:
-                raise ValueError(f"mix got a vector of shape {vector.shape}, not {self._shape}")
-            np.copyto(slot, vector)
+        for message, share in self._shares:
+            message.pack(node.iteration, node.stop_at, vectors[share])
         node.waits += 1
         node.waiting = self
         self._exchange.start()
         node.waiting = None
-        self._arrived = [False] * len(self._messages)
+        self._arrived = [False] * len(self._shares)
         for result in self._results:
             result.pending = True
+        self._waiting = len(vectors)
         node.bytes_sent += self._bytes
         return self._results
 
     def require_collected(self) -> None:
-        if any(result.pending for result in self._results):
+        if self._waiting:
             raise RuntimeError("a result of the last mix was never waited for")
 
     def collect(self, index: int) -> Array:
-        which, part = self._where[index]
-        message = self._messages[which]
+        which, combined = self._sums[index]
         if not self._arrived[which]:
             node = self._node
             node.waiting = self
             self._exchange.finish(which)
             node.waiting = None
             self._arrived[which] = True
-            if message.headers.tobytes() != message.header.tobytes() * len(message.headers):
+            message = self._messages[which]
+            if not message.agrees():
                 node.heed(message.headers)
-        return self._combine(message.received[part], message.own[part]).reshape(self._shape)
+        self._waiting -= 1
+        return combined()
 
     def silent(self) -> list[int]:
         """The neighbours from which something has not come, as far as the buffers show it."""

@@ -52,7 +52,7 @@ class Algorithm(ABC):
 
     def rate(self, t: int) -> float:
         """The stepsize a_t: constant, or 100 a / (100 + sqrt t)."""
-        return self.lr if self.schedule == "constant" else 100 * self.lr / (100 + math.sqrt(t))
+        return self.lr if self.schedule == "constant" else 100 * self.lr / (100 + t**0.5)
 
     @abstractmethod
     def init(self, x: Array, grad: Gradient) -> Any: ...

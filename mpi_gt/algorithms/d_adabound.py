@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..fuse import fused
 from .base import Algorithm, Array, Gradient, Mix, clip, require_decay_rates, require_positive
 
 
@@ -43,6 +44,7 @@ class DAdaBound(Algorithm):
         zero = np.zeros_like(x)
         return self.State(x, zero, zero, grad(x))
 
+    @fused
     def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
         x, m, v, g = state
         (ax,) = mix(x)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..fuse import fused
 from .base import Algorithm, Array, Gradient, Mix, require_decay_rates
 
 
@@ -33,6 +34,7 @@ class DecentLaM(Algorithm):
     def init(self, x: Array, grad: Gradient) -> State:
         return self.State(x, np.zeros_like(x), grad(x))
 
+    @fused
     def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
         x, m, g = state
         a = self.rate(t)

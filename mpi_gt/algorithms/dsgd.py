@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from ..fuse import fused
 from .base import Algorithm, Array, Gradient, Mix, require_order
 
 
@@ -26,6 +27,7 @@ class DSGD(Algorithm):
     def init(self, x: Array, grad: Gradient) -> State:
         return self.State(x, grad(x))
 
+    @fused
     def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
         x, g = state
         descent = self.rate(t) * g

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+from ..fuse import fused
 from .base import Algorithm, Array, Gradient, Mix, require_order
 
 
@@ -33,6 +34,7 @@ class GradientTracking(Algorithm):
         g = grad(x)
         return self.State(x, s=g, g=g)
 
+    @fused
     def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
         x, s, g = state
         descent = self.rate(t) * s

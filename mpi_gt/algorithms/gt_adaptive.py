@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ..fuse import fused
 from .base import Algorithm, Array, Gradient, Mix, clip, require, require_decay_rates
 
 
@@ -49,6 +50,7 @@ class GTAdaptive(Algorithm):
         g = grad(x)
         return self.State(x, s=g, m=np.zeros_like(x), v=g * g, g=g)
 
+    @fused
     def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
         x, s, m, v, g = state
         ax, as_ = mix(x, s)

@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ..fuse import fused
 from .base import Algorithm, Array, Gradient, Mix, require_decay_rates, require_positive
 
 
@@ -44,6 +45,7 @@ class GTAdam(Algorithm):
         zero = np.zeros_like(x)
         return self.State(x, s=g, m=zero, v=zero, g=g)
 
+    @fused
     def step(self, t: int, state: State, mix: Mix, grad: Gradient) -> State:
         x, s, m, v, g = state
         ax, as_ = mix(x, s)

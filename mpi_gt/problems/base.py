@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
+
 Array = NDArray[Any]
 
 
@@ -31,9 +33,13 @@ class Place:
         the exchange, the other seeds of the run or a restart.
         """
         owner = 0xFFFFFFFF if shared else self.node
-        key = np.array([seed, purpose << 32 | owner], dtype=np.uint64)
+        key = np.array([seed, key_word(purpose, owner)], dtype=np.uint64)
         counter = np.array([0, block, 0, 0], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def key_word(purpose: int, owner: int) -> int:
+    return purpose << 32 | owner
 
 
 def require(condition: bool, message: str) -> None:
@@ -45,9 +51,13 @@ def require(condition: bool, message: str) -> None:
 class Draws:
     """Fresh numbers for each t = 1, 2, ... and seed, shape (seeds, width); any t at any time.
 
-    Drawn a block of iterations at a time: making a generator costs more than a step. The
-    block length depends on `width` alone, so that batched and single seeds draw alike.
+    A generator is made for a block of iterations: making one costs more than a step. The
+    block length depends on `width` alone, so that batched and single seeds draw alike. The
+    compiled kernels need no generator and draw the same numbers a few iterations at a time,
+    which stay in the cache.
     """
+
+    AT_ONCE = 8192  # numbers that the kernels draw
 
     def __init__(
         self,
@@ -60,25 +70,40 @@ class Draws:
         self._purpose = purpose
         self._transform = transform
         self._length = max(1, min(256, 65536 // width))
-        self._shape = (self._length, len(place.seeds), width)
-        self._block = -1
-        self._numbers: Array
+        self._width = width
+        self._seeds = np.array(place.seeds, dtype=np.uint64)
+        self._window = self._length
+        if kernels.C is not None:
+            few = max(1, self.AT_ONCE // (width * len(place.seeds)))
+            self._window = min(self._length, few)
+        self._from = self._to = 0  # the iterations, less 1, whose numbers are there
+        self._rows: list[Array]
 
     def __call__(self, t: int) -> Array:
-        block, row = divmod(t - 1, self._length)
-        if block != self._block:
-            self._fill(block)
-        return self._numbers[row]
+        at = t - 1 - self._from
+        if at < 0 or t > self._to:
+            at = self._fill(t - 1)
+        return self._rows[at]
 
-    def _fill(self, block: int) -> None:
-        length, _, width = self._shape
-        uniform = np.empty(self._shape)
-        for column, seed in enumerate(self._place.seeds):
-            generator = self._place.random(seed, self._purpose, block)
-            uniform[:, column] = generator.random((length, width))
-        self._numbers = self._transform(uniform)
-        self._numbers.flags.writeable = False
-        self._block = block
+    def _fill(self, index: int) -> int:
+        """Draw the numbers of an iteration and some that follow it; its place among them."""
+        block, row = divmod(index, self._length)
+        first = row - row % self._window
+        rows = min(self._window, self._length - first)
+        uniform = np.empty((rows, len(self._seeds), self._width))
+        if kernels.C is None:
+            for column, seed in enumerate(self._place.seeds):
+                generator = self._place.random(seed, self._purpose, block)
+                uniform[:, column] = generator.random((rows, self._width))
+        else:
+            word = key_word(self._purpose, self._place.node)
+            kernels.C.uniform(uniform, self._seeds, word, block, first)
+        numbers = self._transform(uniform)
+        numbers.flags.writeable = False
+        self._rows = list(numbers)
+        self._from = index - row + first
+        self._to = self._from + rows
+        return row - first
 
 
 class Constant(NamedTuple):

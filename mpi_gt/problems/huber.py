@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from .. import kernels
 from ..errors import UserError
 from ..files import cast, read_arrays
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
@@ -31,6 +32,7 @@ class Huber(Problem):
 
     # the purposes of random numbers
     X_STAR, PHI, SPREAD, NOISE = range(1, 5)
+    SMALL = 64  # the largest dense Phi for the compiled gradient: beyond, BLAS is quicker
 
     def __init__(
         self,
@@ -68,6 +70,9 @@ class Huber(Problem):
         self._theta = cast("theta", theta, place.dtype)
         self._common = spread == 0 and data is None  # all nodes have the same minimiser
         self._solvable = data is None  # some x leaves no residual
+        self._columns: Array | None = None  # of Phi, for the compiled gradient
+        if kernels.C is not None and self._phi.ndim == 3 and self.dim <= self.SMALL:
+            self._columns = self._phi.transpose(0, 2, 1).copy()
         self._scale = 1 / self.dim if reduce == "mean" else 1.0
         self._distribution = TruncatedNormal(noise, truncate) if noise > 0 else None
         if self._distribution:
@@ -98,7 +103,14 @@ class Huber(Problem):
         return np.stack(matrices), np.stack(targets)
 
     def gradient(self, t: int, x: Array) -> Array:
-        target = self._theta + self._noise(t) if self._distribution else self._theta
+        noise = self._noise(t) if self._distribution else None
+        if kernels.C is not None and self._columns is not None:
+            gradient: Array | None = kernels.C.huber(
+                x, self._columns, self._phi, self._theta, noise, self.threshold, -self._scale
+            )
+            if gradient is not None:
+                return gradient
+        target = self._theta if noise is None else self._theta + noise
         residual = target - self._times_phi(x)
         np.minimum(residual, self.threshold, out=residual)
         np.maximum(residual, -self.threshold, out=residual)

@@ -10,7 +10,9 @@ import numpy as np
 from .. import datasets
 from ..errors import UserError
 from ..files import cast, read_arrays
+from ..fuse import entrywise
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
+from .slopes import slopes
 
 
 class Shard(NamedTuple):
@@ -54,6 +56,7 @@ class Softmax(Problem):
         sizes = {"rows": rows, "features": features, "classes": classes}
         _check_sizes(sizes, dataset, data, libsvm)
         require(batch >= 1, f"batch must be at least 1, not {batch}")
+        self._batch = batch
         require(0 <= reg < math.inf, f"reg must be >= 0, not {reg}")
         require(0 <= split_seed < 2**63, f"split_seed must be in [0, 2^63), not {split_seed}")
         datasets.parse_split(split)
@@ -87,7 +90,7 @@ class Softmax(Problem):
         self._labels = self._labels.astype(np.intp)
         self._place = place
         self._evaluated: tuple[Any, Array] = (None, np.empty(0))  # x and the accuracy at it
-        self._batch = np.arange(batch)
+        self._regularised = entrywise(self._add_regulariser, arrays=2)
         self.dim = self.classes * self._x.shape[1]
         shard_rows = len(self._x)
         # u < 1, but u * m may round up to m
@@ -110,27 +113,24 @@ class Softmax(Problem):
 
     def gradient(self, t: int, x: Array) -> Array:
         rows = self._rows(t)  # (seeds, batch)
-        w = x.reshape(len(x), self.classes, -1)
+        seeds, batch = rows.shape
+        w = x.reshape(seeds, self.classes, -1)
         y = self._x[rows].astype(x.dtype)
-        if self._scale != 1:
-            y *= self._scale
+        # the features' scale is left to the small products
         p = np.matmul(y, w.transpose(0, 2, 1))  # (seeds, batch, classes)
-        _softmax(p)
-        seeds = np.arange(len(x))[:, np.newaxis]
-        p[seeds, self._batch, self._labels[rows]] -= 1
-        p *= 1 / rows.shape[1]
-        gradient = np.matmul(p.transpose(0, 2, 1), y).reshape(x.shape)
-        gradient += self._regulariser_slope(x)
-        return gradient
+        p *= self._scale
+        labels = self._labels[rows].reshape(-1)
+        slopes(p.reshape(-1, 1, self.classes), labels, self._scale / batch)
+        product = np.matmul(p.transpose(0, 2, 1), y).reshape(x.shape)
+        return self._regularised(product, x)
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         """Over all rows of this node, a chunk at a time: memory does not grow with the data."""
         loss, gradient, correct = self._walk(x)
         self._evaluated = x, correct / len(self._x)
         regulariser = self.reg * (x * x / (1 + x * x)).sum(axis=-1)
-        return loss / len(self._x) + regulariser, gradient / len(self._x) + self._regulariser_slope(
-            x
-        )
+        gradient = self._regularised(gradient / len(self._x), x)
+        return loss / len(self._x) + regulariser, gradient
 
     def constants(self) -> Constants:
         """Bounds, but for L with two classes, which is reached at W = 0."""
@@ -139,7 +139,7 @@ class Softmax(Problem):
         return Constants(
             L=Constant(0.5 * curvature + 2 * self.reg, exact=self.classes == 2 and not self._wide),
             G=Constant(math.sqrt(2 * largest) + steepest * math.sqrt(self.dim), False),
-            sigma2=Constant(2 * largest / len(self._batch), False),
+            sigma2=Constant(2 * largest / self._batch, False),
             f_min=Constant(0.0, False),
         )
 
@@ -189,26 +189,19 @@ class Softmax(Problem):
     def _walk(self, x: Array) -> tuple[Array, Array, Array]:
         """Sums over the rows: loss (seeds,), gradient (seeds, dim), rightly classified (seeds,)."""
         seeds = len(x)
-        w = self._stacked(x)
+        w = self._stacked(x) * self._scale
         loss, correct = np.zeros(seeds), np.zeros(seeds, np.int64)
         gradient = np.zeros((seeds * self.classes, self._x.shape[1]))
         for begin in range(0, len(self._x), self._chunk_rows):
             y = self._x[begin : begin + self._chunk_rows].astype(np.float64)
-            if self._scale != 1:
-                y *= self._scale
-            labels = self._labels[begin : begin + len(y)]
-            every = np.arange(len(y))
             z = (y @ w).reshape(len(y), seeds, self.classes)
-            correct += (z.argmax(axis=2) == labels[:, np.newaxis]).sum(axis=0)
-            chosen = z[every, :, labels]
-            loss -= chosen.sum(axis=0)
-            loss += _softmax(z).sum(axis=0)
-            z[every, :, labels] -= 1
+            slopes(z, self._labels[begin : begin + len(y)], 1.0, loss, correct)
             gradient += z.reshape(len(y), -1).T @ y
+        gradient *= self._scale
         return loss, gradient.reshape(seeds, -1), correct
 
-    def _regulariser_slope(self, x: Array) -> Array:
-        return 2 * self.reg * x / np.square(1 + x * x)
+    def _add_regulariser(self, gradient: Array, x: Array) -> Array:
+        return gradient + 2 * self.reg * x / np.square(1 + x * x)
 
     @classmethod
     def prepare(
@@ -252,16 +245,6 @@ class Softmax(Problem):
                 raise UserError(f"{data or libsvm}: {error}") from None
             shards.append(Shard(x[mine], labels[mine], len(kinds), len(x)))
         return shards
-
-
-def _softmax(z: Array) -> Array:
-    """Softmax over the last axis, in place; log sum exp of what was there."""
-    largest = z.max(axis=-1, keepdims=True)
-    z -= largest
-    np.exp(z, out=z)
-    total = z.sum(axis=-1, keepdims=True)
-    z /= total
-    return (largest + np.log(total))[..., 0]
 
 
 def _check_source(dataset: str, data: str | None, libsvm: str | None) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fuse import entrywise
+
 Array = NDArray[Any]
 
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -21,10 +23,12 @@ class TruncatedNormal:
         density = math.exp(-0.5 * (c / sd) ** 2) / math.sqrt(2 * math.pi)
         self.variance = sd**2 * (1 - 2 * (c / sd) * density / self.mass)
         self._inverse = _odd_polynomial(self.mass) or _inverse_by_scipy(self.mass)
+        self.sample = entrywise(self._sample, arrays=1)
 
-    def sample(self, uniform: Array) -> Array:
+    def _sample(self, uniform: Array) -> Array:
         """The inverse CDF: one uniform number in [0, 1) makes one sample."""
-        return np.clip(self.sd * self._inverse(2 * uniform - 1), -self.c, self.c)
+        z = self.sd * self._inverse(2 * uniform - 1)
+        return np.maximum(np.minimum(z, self.c), -self.c)
 
     def moments(self, lower: Array, upper: Array) -> tuple[Array, Array, Array]:
         """P0, P1, P2: the integrals of 1, u and u² over [lower, upper] within [-c, c]."""
@@ -61,12 +65,10 @@ def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] |
 
     def inverse(w: Array) -> Array:
         h = 2 * w * w - 1
-        total = np.full_like(w, coefficients[-1])
-        for coefficient in coefficients[-2::-1]:
-            total *= h
-            total += coefficient
-        total *= w
-        return total
+        total = coefficients[-1] * h + coefficients[-2]
+        for coefficient in coefficients[-3::-1]:
+            total = total * h + coefficient
+        return total * w
 
     probe = np.linspace(0.001, 1, 200)
     exact = np.array([_quantile(mass * value) for value in probe])

@@ -1,0 +1,85 @@
+/* What the files of the extension share. No MPI in here: one build serves every MPI library. */
+#ifndef MPI_GT_KERNELS_H
+#define MPI_GT_KERNELS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL mpi_gt_kernels
+#ifndef KERNELS_MODULE
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+/* Loops over entries, compiled twice where the linker can choose: for any machine, and for wide
+   registers. The sums are the same to the last bit, since no operation is fused or reordered. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define ENTRYWISE _Pragma("GCC ivdep")
+#else
+#define ENTRYWISE
+#endif
+
+#if defined(__GNUC__)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
+
+/* as np.minimum and np.maximum: what is not a number stays so */
+#define MINIMUM(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define MAXIMUM(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+
+/* A plain float64 or float32 array whose entries lie one after the other. */
+static inline int is_plain(PyObject *thing) {
+    if (!PyArray_CheckExact(thing)) return 0;
+    PyArrayObject *array = (PyArrayObject *)thing;
+    int type = PyArray_TYPE(array);
+    return (type == NPY_DOUBLE || type == NPY_FLOAT) && PyArray_ISCARRAY_RO(array);
+}
+
+static inline int same_shape(PyArrayObject *a, PyArrayObject *b) {
+    if (PyArray_NDIM(a) != PyArray_NDIM(b)) return 0;
+    for (int i = 0; i < PyArray_NDIM(a); i++)
+        if (PyArray_DIM(a, i) != PyArray_DIM(b, i)) return 0;
+    return 1;
+}
+
+static inline int is_alike(PyObject *thing, PyArrayObject *model) {
+    return is_plain(thing) && PyArray_TYPE((PyArrayObject *)thing) == PyArray_TYPE(model) &&
+           same_shape((PyArrayObject *)thing, model);
+}
+
+static inline PyArrayObject *new_like(PyArrayObject *model) {
+    return (PyArrayObject *)PyArray_SimpleNew(PyArray_NDIM(model), PyArray_DIMS(model),
+                                              PyArray_TYPE(model));
+}
+
+/* program.c */
+#define MOST_OPERANDS 16
+typedef struct Program Program;
+extern PyTypeObject ProgramType;
+int program_inputs(Program *program);
+int program_outputs(Program *program);
+int program_scalars(Program *program);
+int program_run(Program *program, PyArrayObject **inputs, const double *scalars,
+                PyArrayObject **outputs);
+
+/* replay.c */
+extern PyTypeObject ReplayType;
+
+/* mixing.c, draws.c, huber.c, softmax.c */
+PyObject *kernels_pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_agree(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_combine(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_huber(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
+#endif

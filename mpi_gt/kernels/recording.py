@@ -1,0 +1,233 @@
+"""Functions of arrays recorded as values, operations and events, by calling them with symbols."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import C
+from .assembly import Operation, assemble
+
+MIX, WAIT, GRAD, RUN = range(4)  # as in replay.c
+
+UFUNCS = {
+    np.add: "add",
+    np.subtract: "sub",
+    np.multiply: "mul",
+    np.true_divide: "div",
+    np.minimum: "min",
+    np.maximum: "max",
+    np.sqrt: "sqrt",
+    np.negative: "neg",
+    np.absolute: "abs",
+}
+
+
+class NotRecorded(Exception):
+    """Something was done that is no entrywise arithmetic."""
+
+
+class Symbol:
+    """Stands for an array, or for the number t, while a function is recorded."""
+
+    __slots__ = ("recording", "value")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, recording: "Recording", value: int) -> None:
+        self.recording = recording
+        self.value = value
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if ufunc is np.square and not options:
+            return inputs[0] * inputs[0]
+        if method != "__call__" or options or ufunc not in UFUNCS:
+            raise NotRecorded(ufunc.__name__)
+        # numpy makes a number of another kind of what Python only rounds once
+        if ufunc in (np.sqrt, np.minimum, np.maximum) and self.recording.all_scalar(inputs):
+            raise NotRecorded("a ufunc of numbers")
+        return self.recording.add(UFUNCS[ufunc], *inputs)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise NotRecorded("an array's entries")
+
+    def __bool__(self) -> bool:
+        raise NotRecorded("a decision")
+
+    def __eq__(self, other: object) -> Any:
+        raise NotRecorded("a comparison")
+
+    __lt__ = __le__ = __gt__ = __ge__ = __ne__ = __eq__
+
+    def __add__(self, other: Any) -> "Symbol":
+        return self.recording.add("add", self, other)
+
+    def __radd__(self, other: Any) -> "Symbol":
+        return self.recording.add("add", other, self)
+
+    def __sub__(self, other: Any) -> "Symbol":
+        return self.recording.add("sub", self, other)
+
+    def __rsub__(self, other: Any) -> "Symbol":
+        return self.recording.add("sub", other, self)
+
+    def __mul__(self, other: Any) -> "Symbol":
+        return self.recording.add("mul", self, other)
+
+    def __rmul__(self, other: Any) -> "Symbol":
+        return self.recording.add("mul", other, self)
+
+    def __truediv__(self, other: Any) -> "Symbol":
+        return self.recording.add("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> "Symbol":
+        return self.recording.add("div", other, self)
+
+    def __pow__(self, other: Any) -> "Symbol":
+        return self.recording.add("pow", self, other)
+
+    def __neg__(self) -> "Symbol":
+        return self.recording.add("neg", self)
+
+    def __abs__(self) -> "Symbol":
+        return self.recording.add("abs", self)
+
+
+class _Pending(NamedTuple):
+    recording: "Recording"
+    place: int
+
+    def wait(self) -> Symbol:
+        return self.recording.event(WAIT, (), self.place)
+
+
+class _Mixed(tuple[_Pending, ...]):
+    def wait(self) -> Symbol:
+        (only,) = self
+        return only.wait()
+
+
+class Recording:
+    """The values of a function in the order they are made: 0, 1, ... are the input arrays.
+
+    Then comes t. Every other value is a constant, the result of an operation, or what an event
+    gave (the wait for a mixed vector, a gradient).
+    """
+
+    def __init__(self, arrays: int) -> None:
+        self.inputs = [Symbol(self, value) for value in range(arrays)]
+        self.t = Symbol(self, arrays)
+        self.count = arrays + 1
+        self.constants: dict[int, float] = {}
+        self.operations: dict[int, Operation] = {}
+        self.scalars = {arrays}
+        self.events: list[tuple[int, tuple[int, ...], int | None, int]] = []
+
+    def add(self, name: str, *operands: Any) -> Symbol:
+        numbers = tuple(self._value(operand) for operand in operands)
+        value = self._new()
+        self.operations[value] = Operation(name, numbers)
+        if set(numbers) <= self.scalars:
+            self.scalars.add(value)
+        elif name == "pow":
+            raise NotRecorded("a power of arrays")
+        return Symbol(self, value)
+
+    def all_scalar(self, operands: Iterable[Any]) -> bool:
+        return all(not isinstance(z, Symbol) or z.value in self.scalars for z in operands)
+
+    def event(self, kind: int, values: tuple[int, ...], index: int = 0) -> Symbol:
+        value = None if kind == MIX else self._new()
+        self.events.append((kind, values, value, index))
+        return Symbol(self, -1 if value is None else value)
+
+    def mix(self, *vectors: Symbol) -> _Mixed:
+        self.event(MIX, tuple(vector.value for vector in vectors))
+        return _Mixed(_Pending(self, index) for index in range(len(vectors)))
+
+    def grad(self, x: Symbol) -> Symbol:
+        return self.event(GRAD, (x.value,))
+
+    def _value(self, operand: Any) -> int:
+        if isinstance(operand, Symbol):
+            return operand.value
+        if type(operand) not in (int, float):  # numpy's numbers change an array's precision
+            raise NotRecorded(f"an operand of type {type(operand).__name__}")
+        value = self._new()
+        self.constants[value] = float(operand)
+        self.scalars.add(value)
+        return value
+
+    def _new(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def of_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Record an entrywise function; the program takes its arrays, and t."""
+        result = function(*self.inputs).value
+        known = range(len(self.inputs))
+        program, (inputs, _) = self._program([result], {result}, known)
+        if inputs != list(known):
+            raise NotRecorded("an array that is not used")
+        return program
+
+    def of_step(self, step: Callable[..., Any], kind: type) -> Callable[..., Any]:
+        """Record `step`, and give what runs the record."""
+        after: Any = step(self.t, kind(*self.inputs), self.mix, self.grad)
+        result = [symbol.value for symbol in after]
+        if type(after) is not kind:
+            raise NotRecorded("a state of another class")
+        wanted = {value for _, values, _, _ in self.events for value in values} | set(result)
+        if wanted & self.scalars:
+            raise NotRecorded("a number in place of an array")
+        slots = {value: value for value in range(len(self.inputs))}
+        events: list[tuple[int, tuple[int, ...], tuple[int, ...], int, Any]] = []
+
+        def make(values: Iterable[int]) -> None:
+            """What is to be computed before these values are there."""
+            missing = [value for value in values if value not in slots]
+            if missing:
+                program, (inputs, outputs) = self._program(missing, wanted, slots)
+                taken = tuple(slots[value] for value in inputs)
+                for value in outputs:
+                    slots[value] = len(slots)
+                events.append((RUN, taken, tuple(slots[value] for value in outputs), 0, program))
+
+        for what, values, given, index in self.events:
+            make(values)
+            if given is not None:
+                slots[given] = len(slots)
+            out = () if given is None else (slots[given],)
+            events.append((what, tuple(slots[value] for value in values), out, index, None))
+        make(result)
+        assert C is not None
+        replay: Callable[..., Any] = C.Replay(
+            step,
+            kind,
+            len(self.inputs),
+            len(slots),
+            tuple(events),
+            tuple(slots[value] for value in result),
+        )
+        return replay
+
+    def _program(
+        self, targets: Iterable[int], wanted: set[int], known: Iterable[int]
+    ) -> tuple[Any, tuple[list[int], list[int]]]:
+        """The program that makes the targets of known values; its inputs and its outputs.
+
+        Whatever else is wanted and made on the way is an output too.
+        """
+        known, inputs, made, waiting = set(known), set(), set(), list(targets)
+        while waiting:
+            value = waiting.pop()
+            if value in known:
+                inputs.add(value)
+            elif value in self.operations and value not in made:
+                made.add(value)
+                waiting += self.operations[value].operands
+        operations = {value: self.operations[value] for value in sorted(made)}
+        outputs = [value for value in operations if value in wanted]
+        program = assemble(
+            sorted(inputs), outputs, operations, self.t.value, self.constants, self.scalars
+        )
+        return program, (sorted(inputs), outputs)

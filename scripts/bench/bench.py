@@ -1,0 +1,236 @@
+"""Seconds per iteration beside hand-written C, and what else has to be quick; see `run`."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import growth
+import local
+import numpy as np
+from sides import GRAPH, Machine, read_reference, run, write_huber, write_mix
+
+from mpi_gt import machine
+
+RANKS = 16
+TOLERANCE = 1e-9
+
+
+class Bench:
+    def __init__(self, place: Machine, quick: bool) -> None:
+        self.place = place
+        self.quick = quick
+        self.repeats = 3 if quick else 7
+
+    def alternately(self, first: Callable[[], float], second: Callable[[], float]) -> dict:
+        """Medians of both, and of the ratio of neighbouring runs."""
+        pairs = [(first(), second()) for _ in range(self.repeats)]
+        ours, theirs = (statistics.median(values) for values in zip(*pairs, strict=True))
+        ratios = [one / other for one, other in pairs]
+        return {
+            "ours": ours,
+            "theirs": theirs,
+            "ratio": statistics.median(ratios),
+            "ratios": [round(ratio, 3) for ratio in sorted(ratios)],
+        }
+
+    def huber(self, seeds: int) -> dict:
+        """Time of one iteration; each run gives the median over the twentieths of its loop."""
+        iterations = (400 if seeds > 1 else 2000) * (1 if self.quick else 5)
+        folder = self.place.work / f"huber-{seeds}"
+        write_huber(folder, RANKS, seeds, noise=True)
+        return {
+            "unit": "us",
+            **self.alternately(
+                lambda: 1e6 * middle(self.place.ours(RANKS, iterations, f"--seeds={seeds}")),
+                lambda: 1e6 * middle(self.place.c("huber", RANKS, folder, iterations)),
+            ),
+        }
+
+    def mix(self, size: int) -> dict:
+        dim = size // 8
+        iterations = max(20, (200 if self.quick else 2000) * 12_500 // size // 20 * 20)
+        folder = self.place.work / f"mix-{size}"
+        write_mix(folder, RANKS, dim)
+        words = ["mix", str(folder), str(dim), str(iterations), GRAPH]
+
+        def ours() -> float:
+            return 1e6 * middle([float(word) for word in self.worker(*words).split()])
+
+        return {
+            "unit": "us",
+            **self.alternately(
+                ours, lambda: 1e6 * middle(self.place.c("mix", RANKS, folder, iterations))
+            ),
+        }
+
+    def seeds_together(self) -> dict:
+        """Whole commands: 50 seeds in one run, and 50 times the time of a run of one seed."""
+        run_of = ["-n", str(RANKS), "--iterations=2000", "--quiet", "--overwrite"]
+        words = [sys.executable, "-m", "mpi_gt", "run", *run_of, f"--out={self.place.out}"]
+        measured = self.alternately(
+            lambda: 50 * seconds(lambda: run([*words, "--seeds=1"])),
+            lambda: seconds(lambda: run([*words, "--seeds=50"])),
+        )
+        return {"unit": "s", **measured, "note": "50 runs = 50 times the time of one"}
+
+    def start_up(self) -> dict:
+        def ours() -> float:
+            began = time.time()
+            return self.timed("--iterations=1")["began"] - began
+
+        bare = [sys.executable, "-c", "import numpy; from mpi4py import MPI"]
+        return {
+            "unit": "s",
+            **self.alternately(ours, lambda: seconds(lambda: self.place.on_ranks(RANKS, *bare))),
+        }
+
+    def with_option(self, iterations: int, *option: str) -> dict:
+        """Wall time of the loop with an option, against the same without."""
+        plain = ["--seeds=50", f"--iterations={iterations}"]
+        none = f"--log-every={iterations}"
+        every = [] if any(word.startswith("--log-every") for word in option) else [none]
+        return {
+            "unit": "s",
+            **self.alternately(
+                lambda: self.timed(*plain, *every, *option)["loop"],
+                lambda: self.timed(*plain, none)["loop"],
+            ),
+        }
+
+    def logging(self) -> dict:
+        return self.with_option(1000 if self.quick else 4000, "--log-every=100")
+
+    def checkpoints(self) -> dict:
+        if "--checkpoint-every" not in run([sys.executable, "-m", "mpi_gt", "run", "--help"]):
+            return {"note": "not available: this mpi-gt has no --checkpoint-every"}
+        return self.with_option(2000 if self.quick else 5000, "--checkpoint-every=1000")
+
+    def worker(self, *words: str, ranks: int = RANKS) -> str:
+        script = str(Path(__file__).parent / "ours.py")
+        return self.place.on_ranks(ranks, sys.executable, script, *words)
+
+    def timed(self, *options: str, ranks: int = RANKS) -> dict:
+        words = [f"--out={self.place.out}", "--overwrite", "--quiet", *options]
+        return json.loads(self.worker("run", *words, ranks=ranks))
+
+    def local(self, function: Callable[[int], list[float]], seeds: int) -> dict:
+        ours, theirs = function(seeds)
+        return {"unit": "us", "ours": 1e6 * ours, "theirs": 1e6 * theirs, "ratio": ours / theirs}
+
+    def rows(self) -> dict[str, tuple[str, str, Callable[[], dict]]]:
+        """Name: (what, what to reach, how)."""
+        gradient, metric = local.stochastic_gradient, local.exact_metric
+        return {
+            "huber-1": ("Huber, 1 seed: iteration / C", "<= 4", lambda: self.huber(1)),
+            "huber-50": ("Huber, 50 seeds in one run: iteration / C", "<= 1.5",
+                         lambda: self.huber(50)),
+            "seeds": ("50 runs of one seed / one run of 50, T = 2000", ">= 20",
+                      self.seeds_together),
+            "mix-125kB": ("mix of 125 kB / C", "<= 1.5", lambda: self.mix(125_000)),
+            "mix-1.25MB": ("mix of 1.25 MB / C", "<= 1.5", lambda: self.mix(1_250_000)),
+            "softmax-1": ("MNIST gradient, 1 seed / its gather and products", "<= 2",
+                          lambda: self.local(gradient, 1)),
+            "softmax-10": ("MNIST gradient, 10 seeds / the same", "<= 2",
+                           lambda: self.local(gradient, 10)),
+            "start": ("start-up to the first iteration / bare imports", "<= 2", self.start_up),
+            "logging": ("loop with logging every 100 / without, 50 seeds", "<= 1.10",
+                        self.logging),
+            "checkpoint": ("loop with a checkpoint every 1000 / without, 50 seeds", "<= 1.05",
+                           self.checkpoints),
+            "metric-1": ("Covertype exact metric, 1 seed / its products", "<= 2",
+                         lambda: self.local(metric, 1)),
+            "metric-10": ("Covertype exact metric, 10 seeds / the same", "<= 2",
+                          lambda: self.local(metric, 10)),
+        }  # fmt: skip
+
+    def require_equal_work(self) -> float:
+        """Both sides on noise-free data: the same x, or there is nothing to compare."""
+        folder = self.place.work / "equal"
+        write_huber(folder, RANKS, 3, noise=False)
+        self.place.c("huber", RANKS, folder, 200)
+        self.place.mpi_gt(RANKS, "--problem=huber:noise=0", "--iterations=200", "--seeds=3")
+        with np.load(self.place.out / "final.npz") as final:
+            difference = np.abs(final["x"] - read_reference(folder, RANKS, 3, 10)).max()
+        if not difference <= TOLERANCE:
+            sys.exit(f"bench: the reference ends {difference:.1e} from mpi-gt's x")
+        return float(difference)
+
+
+def middle(values: list[float]) -> float:
+    return statistics.median(values)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
+
+
+def reached(ratio: float, target: str) -> bool:
+    relation, bound = target.split()
+    return ratio <= float(bound) if relation == "<=" else ratio >= float(bound)
+
+
+def lines(results: dict[str, dict]) -> Iterator[str]:
+    yield "| measure | ours | theirs | ratio | to reach | |"
+    yield "|---|---|---|---|---|---|"
+    for row in results.values():
+        if "ratio" not in row:
+            yield f"| {row['what']} | | | | {row['reach']} | {row['note']} |"
+            continue
+        unit = {"us": "µs", "s": "s"}[row["unit"]]
+        both = f"{row['ours']:.3g} {unit} | {row['theirs']:.3g} {unit}"
+        mark = "reached" if row["reached"] else "not reached"
+        yield f"| {row['what']} | {both} | {row['ratio']:.2f} | {row['reach']} | {mark} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these rows, or growth")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"))
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    work = given.out / "work"
+    work.mkdir(exist_ok=True)
+    place = Machine(work.resolve())
+    bench = Bench(place, given.quick)
+    rows = bench.rows()
+    names = given.only or [*rows, "growth"]
+    if unknown := set(names) - {*rows, "growth"}:
+        sys.exit(f"bench: no {', '.join(sorted(unknown))}; there are {', '.join(rows)}, growth")
+    difference = bench.require_equal_work()
+    facts = {
+        "kernels": place.facts()["kernels"],
+        "mpi": place.facts()["mpi"],
+        "versions": place.facts()["versions"],
+        "settings": place.settings(RANKS),
+        "reference": " ".join([Path(place.build[0]).name, *place.build[1:]]),
+        "cores": machine.cores(),
+        "load_at_start": os.getloadavg()[0],
+        "difference_of_x": difference,
+        "quick": given.quick,
+    }
+    for name, value in facts.items():
+        print(f"{name}: {value}", flush=True)
+    results: dict[str, dict] = {}
+    for name in (name for name in names if name in rows):
+        what, target, measure = rows[name]
+        results[name] = {"what": what, "reach": target, **measure()}
+        if "ratio" in results[name]:
+            results[name]["reached"] = reached(results[name]["ratio"], target)
+        print(json.dumps({name: results[name]}), flush=True)
+        report = {**facts, "load_at_end": os.getloadavg()[0], "results": results}
+        (given.out / "bench.json").write_text(json.dumps(report, indent=2))
+    print("\n".join(["", *lines(results)]))
+    if "growth" in names:
+        growth.grow(bench, given.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""How time per iteration and memory per rank grow with n, degree, dim and seeds."""
+
+import json
+from pathlib import Path
+
+DIMENSIONS = (10, 100, 1000, 10_000, 100_000, 1_000_000)
+SEEDS = (1, 5, 20, 50, 100, 200)
+GRAPHS = ("ring", "er:p=0.3", "er:p=0.5", "er:p=0.7", "complete")
+
+
+def plan() -> dict[str, list[tuple[int, list[str], int]]]:
+    """Per axis: (ranks, options, iterations) of every run."""
+    return {
+        "nodes": [(n, ["--graph=er:p=0.7"], 1000) for n in (2, 4, 8, 16, 32)],
+        "degree": [(16, [f"--graph={graph}"], 1000) for graph in GRAPHS],
+        "dim": [
+            (8, ["--graph=ring", f"--problem=huber:dim={d},phi=diagonal"], max(20, 10**6 // d))
+            for d in DIMENSIONS
+        ],
+        "seeds": [(16, ["--graph=er:p=0.7", f"--seeds={s}"], 400) for s in SEEDS],
+    }
+
+
+def value_of(axis: str, facts: dict) -> float:
+    config, graph = facts["config"], facts["graph"]
+    return {
+        "nodes": lambda: config["n"],
+        "degree": lambda: 2 * graph["edges"] / config["n"],
+        "dim": lambda: int(config["problem"].split("dim=")[1].split(",")[0]),
+        "seeds": lambda: config["seeds"],
+    }[axis]()
+
+
+def grow(bench, out: Path) -> None:
+    """Measure, print, write growth.json and growth.png."""
+    table: dict[str, list[dict]] = {}
+    for axis, runs in plan().items():
+        table[axis] = []
+        for ranks, options, iterations in runs:
+            count = max(10, min(1000, iterations) // (5 if bench.quick else 1))
+            words = [f"--iterations={count}", f"--log-every={count}", *options]
+            memory = bench.timed(*words, ranks=ranks)["memory"]
+            facts = bench.place.facts()
+            row = {
+                axis: value_of(axis, facts),
+                "ranks": ranks,
+                "seconds_per_iteration": facts["seconds_per_iteration"],
+                "memory_per_rank": memory,
+            }
+            table[axis].append(row)
+            print(json.dumps(row), flush=True)
+            (out / "growth.json").write_text(json.dumps(table, indent=2))
+    for axis, rows in table.items():
+        print(f"\n| {axis} | time per iteration | memory per rank |\n|---|---|---|")
+        for row in rows:
+            time = 1e6 * row["seconds_per_iteration"]
+            print(f"| {row[axis]:g} | {time:,.0f} µs | {row['memory_per_rank'] / 1e6:.0f} MB |")
+    draw(table, out / "growth.png")
+
+
+def draw(table: dict[str, list[dict]], path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, len(table), sharex="col")
+    for column, (axis, rows) in enumerate(table.items()):
+        where = [row[axis] for row in rows]
+        upper, lower = axes[:, column]
+        upper.loglog(where, [1e6 * row["seconds_per_iteration"] for row in rows], "o-")
+        lower.loglog(where, [row["memory_per_rank"] / 1e6 for row in rows], "o-", color="C1")
+        lower.set_xlabel(f"{axis} ({rows[0]['ranks']} ranks)" if axis != "nodes" else "nodes")
+    axes[0, 0].set_ylabel("µs per iteration")
+    axes[1, 0].set_ylabel("MB per rank")
+    figure.savefig(path, dpi=120)

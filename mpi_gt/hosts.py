@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import UserError
@@ -33,6 +33,7 @@ class Hosts:
 
     path: Path
     slots: dict[str, int]
+    bare: bool  # some line is a name alone
 
     @property
     def total(self) -> int:
@@ -41,6 +42,17 @@ class Hosts:
     def most(self, n: int) -> int:
         """The most ranks that one host gets of n."""
         return max(max(self.slots.values()), -(-n // len(self.slots)))
+
+    def settled(self, kind: str, folder: Path) -> "Hosts":
+        """The same with slots on every line: Open MPI takes a lone name for a host full of cores.
+
+        A line a rank, as in $PBS_NODEFILE, would not do for the hosts that have but one.
+        """
+        if kind != "openmpi" or not self.bare:
+            return self
+        path = folder / "hosts"
+        path.write_text(hostfile_text(self.slots, kind), encoding="utf-8")
+        return replace(self, path=path, bare=False)
 
     def flags(self, kind: str, n: int, env: Mapping[str, str]) -> list[str]:
         """What mpirun of this brand needs to start n ranks on these hosts."""
@@ -89,16 +101,18 @@ def read_hostfile(path: Path, kind: str) -> Hosts:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     slots: dict[str, int] = {}
+    bare = False
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if words:
             where = f"{path}, line {number}"
             name, count = _parse_line(words, kind, where)
+            bare = bare or words == [name]
             # a host named again has one slot more for each time, as in $PBS_NODEFILE
             _add(slots, name, slots.pop(name, 0) + count, where)
     if not slots:
         raise UserError(f"{path} names no hosts")
-    return Hosts(path.absolute(), slots)
+    return Hosts(path.absolute(), slots, bare)
 
 
 def _parse_line(words: list[str], kind: str, where: str) -> tuple[str, int]:

@@ -178,7 +178,7 @@ def launch(
     with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_meeting_place(out, env)) as folder:
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
-        launcher = command(mpirun, kind, n, hosts, env)
+        launcher = command(mpirun, kind, n, hosts and hosts.settled(kind, Path(folder)), env)
         child = Child([*launcher, sys.executable, "-m", "mpi_gt", *arguments], env, look)
         if outcome.exists():
             return int(outcome.read_text())

@@ -134,19 +134,16 @@ class Hosts:
                 script, "sh"]  # fmt: skip
 
     def environment(self, mpi: str) -> dict[str, str]:
-        """What has this MPI use these hosts' network and ssh."""
+        """What has this MPI use the hosts' network, and no memory that they share."""
         if mpi == "openmpi":
-            return {
-                "PRTE_MCA_plm_ssh_agent": f"ssh -F {self.ssh_config}",
-                "OMPI_MCA_btl_tcp_if_include": "eth0",
-            }
-        return {
-            "UCX_TLS": "tcp,self",
-            "UCX_NET_DEVICES": "eth0",
-            "HYDRA_LAUNCHER": "ssh",
-            "HYDRA_LAUNCHER_EXEC": str(self.ssh),
-            "HYDRA_IFACE": "eth0",
-        }
+            return {"OMPI_MCA_btl_tcp_if_include": "eth0"}
+        return {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "HYDRA_IFACE": "eth0"}
+
+    def ssh_environment(self, mpi: str) -> dict[str, str]:
+        """What has this MPI start ranks on other hosts by these hosts' ssh."""
+        if mpi == "openmpi":
+            return {"PRTE_MCA_plm_ssh_agent": f"ssh -F {self.ssh_config}"}
+        return {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(self.ssh)}
 
     def cut(self, host: str) -> None:
         """Pull the host's cable."""

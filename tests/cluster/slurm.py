@@ -118,6 +118,10 @@ class Slurm:
             time.sleep(0.3)
         return state
 
+    def wait_for_all(self, limit: float = 120) -> None:
+        """Until nothing is queued or runs."""
+        wait_until(lambda: not self("squeue", "-h").stdout.strip(), limit, "an empty queue")
+
     def close(self) -> None:
         """Its daemons end with the hosts."""
         if shutil.which("scancel") and (self.folder / "slurmctld.pid").exists():

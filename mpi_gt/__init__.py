@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import Diverged, UserError
+from .errors import Diverged, Stopped, UserError
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -11,21 +11,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Diverged", "UserError", "__version__", "run"]
+__all__ = ["Diverged", "Stopped", "UserError", "__version__", "run"]
 
 
 def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
     """Run one experiment on the ranks of `comm`; every rank calls it with the same options.
 
     The options are those of `mpi-gt run`, with _ for - (`log_every=10`); without `out` nothing
-    is written, and without `quiet=False` nothing is shown. `stacked=True, n=16` runs all nodes
+    is written, and without `quiet=False` nothing is shown; no signal is caught, and without
+    `watchdog=SECONDS` no process ended. `stacked=True, n=16` runs all nodes
     in this process, without MPI.
     """
     from .config import RunConfig
     from .experiment import run as run_experiment
 
     def make() -> RunConfig:
-        return RunConfig.of({"quiet": True, **options})
+        return RunConfig.of({"quiet": True, "watchdog": 0, **options})
 
     if comm is None:
         return run_experiment(make())

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import launch, world
-from .commands import describe_graph, manage_data, write_hostfile
-from .errors import Diverged, UserError
+from .commands import describe_graph, manage_data, show_status, write_hostfile
+from .errors import Diverged, Stopped, UserError
 from .machine import THREADS, library
 from .options import HIDDEN, build_parser
 from .spec import convert, integer, nearest
-from .status import mark_failed
+from .status import StorageError, mark_failed
+from .stopping import StopRequest
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -47,12 +48,18 @@ def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     return command, given if command != "submit" else {"words": words or [], **given}
 
 
-def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
-    """The configuration of a run or comparison: defaults, then the file, then the flags."""
+def make_config(command: str, given: dict[str, Any], ranks: int | None = None) -> "RunConfig | int":
+    """The configuration of a run or comparison: defaults, then the file, then the flags.
+
+    Or the exit code, where the run that is to go on is finished. `ranks` are those of MPI, if any.
+    """
     from .algorithms import ALGORITHMS
     from .config import RunConfig, read_toml
-    from .record import reserve_directory
+    from .folder import reserve_directory
+    from .resume import proceed
 
+    if command == "resume":
+        return _go_on(given, ranks)
     file = given.pop("file", None)
     options: dict[str, Any] = {} if file is None else read_toml(Path(file))
     options.update(convert_flags(given))
@@ -67,11 +74,28 @@ def make_config(command: str, given: dict[str, Any]) -> "RunConfig":
     if command != "run" and "algorithm" in options:
         raise UserError(f"{command} takes algorithms, not algorithm")
     config = RunConfig.of(options)
+    if config.resume and (config.out is None or config.overwrite):
+        raise UserError("--resume needs --out, and takes no --overwrite")
     if config.out is None:
         return replace(config, out=str(reserve_directory(config)), reserved=True)
     if not config.out:
         raise UserError("--out needs the name of a directory")
-    return config
+    return _unless_finished(config.out, proceed(config)) if config.resume else config
+
+
+def _go_on(given: dict[str, Any], ranks: int | None) -> "RunConfig | int":
+    from .resume import config_of
+
+    flags = dict(given)
+    directory = flags.pop("directory")
+    return _unless_finished(directory, config_of(Path(directory), convert_flags(flags), ranks))
+
+
+def _unless_finished(directory: str, config: "RunConfig | None") -> "RunConfig | int":
+    if config is not None:
+        return config
+    print(f"{directory} is finished; `--iterations` with more of them extends it")
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,7 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a file's name may be no text at all
     if launch.is_launched():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
-        return _main_of_rank(arguments)
+        stop = StopRequest()
+        stop.listen(signal.SIGUSR1, signal.SIGTERM)
+        return _main_of_rank(arguments, stop)
     try:
         return _main_alone(arguments)
     except (UserError, Diverged) as error:
@@ -107,6 +133,8 @@ def _main_alone(arguments: list[str]) -> int:
         return _examine_alone(**given)
     hostfile = given.pop("hostfile", None)
     config = make_config(command, given)
+    if isinstance(config, int):
+        return config
     if not config.stacked and config.n is None:
         _give_back(config)
         raise UserError(
@@ -120,11 +148,9 @@ def _main_alone(arguments: list[str]) -> int:
         if config.stacked:
             return _run_stacked(config)
         # the ranks are told the directory that was chosen here; of two flags the later one wins
-        told = [f"--out={config.out}", *(["--reserved"] if config.reserved else [])]
-        assert config.n is not None
-        return launch.launch(
-            [command, *told, *arguments[1:]], config.n, Path(config.out), hostfile=hostfile
-        )
+        told = [] if command == "resume" else [f"--out={config.out}"]
+        told += [] if config.resume else ["--reserved"]
+        return _launch([command, *told, *arguments[1:]], config, hostfile=hostfile)
     finally:
         _give_back(config)
 
@@ -153,13 +179,45 @@ def _submit(words: list[str], **options: Any) -> int:
     n = size(options["nodes"], options["ntasks_per_node"])
     if convert("-n", int, given.get("n", str(n))) != n:
         raise UserError(f"-n {given['n']} does not fit: nodes times tasks are {n} ranks")
+    return submit(words, _check_submitted(command, {"n": str(n), **given}), **options)
+
+
+def _check_submitted(command: str, given: dict[str, Any]) -> bool:
+    """Find what is wrong with a command; whether it leaves open where to write."""
+    from .config import read_toml
+
     chosen = "chosen in the job"
     if command == "reproduce":
-        make_studies({"n": str(n), **given, "out": chosen})
-        default_out = False
-    else:
-        default_out = make_config(command, {"out": chosen, **given}).out == chosen
-    return submit(words, default_out, **options)
+        make_studies({**given, "out": chosen})
+        return False
+    if command == "resume":
+        make_config(command, given)
+        return False
+    file = given.get("file")
+    named = "out" in given or (file is not None and "out" in read_toml(Path(file)))
+    make_config(command, {"out": chosen, **given})
+    return not named
+
+
+def _launch(
+    words: list[str],
+    config: "RunConfig",
+    look: Callable[[], None] | None = None,
+    hostfile: str | None = None,
+) -> int:
+    """On ranks of its own; run.json is there before they are."""
+    from .resume import announce
+
+    assert config.out is not None
+    assert config.n is not None
+    config, take_back = announce(config, None)
+    code = UserError.exit_code
+    try:
+        code = launch.launch(words, config.n or 0, Path(config.out or ""), look, hostfile)
+    finally:
+        if code == UserError.exit_code:
+            take_back()
+    return code
 
 
 def _reproduce(given: dict[str, Any]) -> int:
@@ -168,14 +226,12 @@ def _reproduce(given: dict[str, Any]) -> int:
     from .reproduce import arguments_of, carry_out
 
     def execute(config: RunConfig, look: Callable[[], None]) -> int:
-        assert config.out is not None
-        assert config.n is not None
         if config.stacked:
             try:
                 return _run_stacked(config)
             except Diverged as error:
                 return error.exit_code
-        return launch.launch(arguments_of(config), config.n, Path(config.out), look)
+        return _launch(arguments_of(config), config, look)
 
     codes = [0]
     for study in make_studies(given):
@@ -229,37 +285,48 @@ def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
 
 def _run_stacked(config: "RunConfig") -> int:
     """In this process: whatever ends it, run.json tells."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
     assert config.out is not None
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    heeded = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    previous = {number: signal.getsignal(number) for number in heeded}
+    stop = StopRequest()
+    stop.listen(*(number for number in heeded if previous[number] != signal.SIG_IGN))
     try:
-        _run_and_show(config, None)
-    except KeyboardInterrupt as error:
-        number = signal.Signals[str(error) or "SIGINT"]
-        mark_failed(Path(config.out), f"interrupted by {number.name}", 128 + number)
-        print(f"mpi-gt: interrupted by {number.name}", file=sys.stderr)
-        return 128 + number
+        _run_and_show(config, None, stop)
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+        mark_failed(Path(config.out), "interrupted by SIGINT", code)
+        print("mpi-gt: interrupted by SIGINT", file=sys.stderr)
+        return code
+    except Stopped as stopped:
+        return _tell_of_stop(stopped, config.out)
+    except StorageError as error:
+        mark_failed(Path(config.out), str(error), 1)
+        print(f"mpi-gt: error: {error}", file=sys.stderr)
+        return 1
     except (UserError, Diverged):
         raise
     except Exception as error:
         mark_failed(Path(config.out), repr(error), 1)
         raise
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     return 0
 
 
+def _tell_of_stop(stopped: Stopped, out: str | None) -> int:
+    print(f"mpi-gt: {stopped}; {launch.how_to_go_on(Path(str(out)))}", file=sys.stderr, flush=True)
+    return stopped.exit_code
+
+
 def _give_back(config: "RunConfig") -> None:
-    from .record import give_back
+    from .folder import give_back
 
     if config.reserved and config.out:
         give_back(Path(config.out))
 
 
-def _main_of_rank(arguments: list[str]) -> int:
+def _main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     """One rank of several. Root reports; all leave with the same code."""
     import mpi4py
 
@@ -280,7 +347,7 @@ def _main_of_rank(arguments: list[str]) -> int:
     comm = MPI.COMM_WORLD
     directory: list[Path] = []
     try:
-        code = _run_of_rank(comm, arguments, directory)
+        code = _run_of_rank(comm, arguments, directory, stop)
     except BaseException as error:
         _abort(comm, error, directory)
     return int(comm.bcast(launch.leave_outcome(code) if comm.rank == 0 else None))
@@ -300,7 +367,9 @@ def _refuse_world(promise: world.Promise, wrong: str, arguments: list[str]) -> i
     return launch.leave_outcome(UserError.exit_code)
 
 
-def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Path]) -> int:
+def _run_of_rank(
+    comm: "MPI.Intracomm", arguments: list[str], directory: list[Path], stop: StopRequest
+) -> int:
     from .agree import on_root
 
     def prepare() -> "RunConfig | list[Study] | int | None":
@@ -318,7 +387,9 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
             )
         if command == "doctor":
             return None
-        return ALONE[command](**given) if command in ALONE else make_config(command, given)
+        if command in ALONE:
+            return ALONE[command](**given)
+        return make_config(command, given, comm.size)
 
     quiet: list[bool] = []
     config: RunConfig | None = None
@@ -331,13 +402,17 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
 
             return examine_ranks(comm)
         if isinstance(what, list):
-            return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)))
+            return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)), stop)
         config = what
         assert config.out is not None
         if config.stacked and comm.size > 1:
             raise UserError("--stacked is one process: run it without mpirun")
         directory.append(Path(config.out))
-        _run_and_show(config, comm)
+        _run_and_show(config, comm, stop)
+    except Stopped as stopped:
+        if comm.rank == 0:
+            _tell_of_stop(stopped, str(directory[-1]))
+        return stopped.exit_code
     except (UserError, Diverged) as error:
         if comm.rank == 0:
             print(f"mpi-gt: error: {error}", file=sys.stderr, flush=True)
@@ -348,7 +423,11 @@ def _run_of_rank(comm: "MPI.Intracomm", arguments: list[str], directory: list[Pa
 
 
 def _reproduce_on_ranks(
-    comm: "MPI.Intracomm", studies: "list[Study]", directory: list[Path], quiet: bool
+    comm: "MPI.Intracomm",
+    studies: "list[Study]",
+    directory: list[Path],
+    quiet: bool,
+    stop: StopRequest,
 ) -> int:
     """Under an mpirun of the user's: the same runs, one after the other, on these ranks."""
     from .agree import on_root
@@ -369,7 +448,7 @@ def _reproduce_on_ranks(
                 if progress:
                     progress.begin(label)
                 with contextlib.suppress(Diverged):  # the report tells of it
-                    run(config, comm)
+                    run(config, comm, stop)
                 if progress:
                     progress.end()
             code = on_root(comm, lambda study=study: report(study, quiet))  # type: ignore[misc]
@@ -383,21 +462,27 @@ def _abort(comm: "MPI.Intracomm", error: BaseException, directory: list[Path]) -
 
     if isinstance(error, RootFailed):
         time.sleep(10)  # root is telling of it, and ends us
+    elif isinstance(error, StorageError):
+        time.sleep(
+            0.25 * min(comm.rank, 8)
+        )  # it is the same on other ranks: one tells, and ends us
+        print(f"mpi-gt: error on rank {comm.rank}: {error}", file=sys.stderr, flush=True)
     else:
         text = "".join(traceback.format_exception(error))
         print(f"mpi-gt: error on rank {comm.rank}:\n{text}", file=sys.stderr, flush=True)
     for path in directory:
-        mark_failed(path, f"rank {comm.rank}: {error!r}", 1)
+        told = str(error) if isinstance(error, StorageError) else repr(error)
+        mark_failed(path, f"rank {comm.rank}: {told}", 1)
     comm.Abort(1)
     os._exit(1)  # where Abort returns before the launcher has ended us
 
 
-def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None") -> None:
+def _run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None", stop: StopRequest) -> None:
     from .display import show
     from .experiment import run
 
     try:
-        facts = run(config, comm).facts
+        facts = run(config, comm, stop).facts
     except Diverged as error:
         if config.algorithms is not None and error.facts and not config.quiet:
             show(error.facts)  # the others have run to their end
@@ -411,5 +496,6 @@ ALONE: dict[str, Callable[..., int]] = {
     "data": manage_data,
     "hostfile": write_hostfile,
     "submit": _submit,
+    "status": show_status,
 }
 """The commands that need no ranks."""

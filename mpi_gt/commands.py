@@ -133,3 +133,12 @@ def _verify_dataset(dataset: "Dataset", data_dir: str | None, quiet: bool) -> li
         store.read_verified(file, path)
         lines.append(f"{path}: sha256 {file.sha256}, as published")
     return lines
+
+
+def show_status(directories: list[str]) -> int:
+    """The command `status`."""
+    from .display import show_runs
+    from .runs import look_at
+
+    show_runs([look_at(Path(directory)) for directory in directories])
+    return 0

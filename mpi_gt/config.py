@@ -40,6 +40,9 @@ LIMITS = {
     "log_every": (1, 10**15),
     "n": (1, 10**6),
     "points": (2, 1000),
+    "checkpoint_every": (1, 10**15),
+    "checkpoint_minutes": (1e-3, 1e9),
+    "watchdog": (0, 10**9),
 }
 
 
@@ -80,6 +83,10 @@ class RunConfig:
     quiet: bool = False
     stacked: bool = False
     data_dir: str | None = None
+    checkpoint_every: int | None = None  # iterations
+    checkpoint_minutes: float | None = None
+    watchdog: int = 120  # seconds that an exchange may take; 0: any
+    resume: bool = False  # go on with the run in `out`, if there is one
     n: int | None = None
     reserved: bool = False  # `out` was made for this run, and is empty
 
@@ -185,6 +192,8 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
     if name == "dtype" and not isinstance(value, str):
         value = getattr(np.dtype(value), "name", value)
     kinds = typing.get_args(kind) or (kind,)
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         wanted = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
         raise UserError(f"{name} must be {wanted}, not {value!r}")
@@ -221,7 +230,11 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The options of a run in a TOML table, converted; `name` is the file's."""
-    kinds = {field.name: field.type for field in fields(RunConfig) if field.name != "reserved"}
+    kinds = {
+        field.name: field.type
+        for field in fields(RunConfig)
+        if field.name not in ("reserved", "resume")
+    }
     options: dict[str, Any] = {}
     for key, value in table.items():
         option = key.replace("-", "_")

@@ -216,3 +216,21 @@ def show_graph(name: str, weights: str, network: "Network") -> None:
     table.add_row("rho_A", f"{facts['rho_A']:.12g}")
     table.add_row("spectral gap, 1 - rho_A", f"{1 - facts['rho_A']:.12g}")
     console(sys.stdout).print(table)
+
+
+def show_runs(runs: list[dict[str, str]]) -> None:
+    """One line a run, and below the table what is to be said of it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for name in runs[0]:
+        if name != "note":
+            table.add_column(name, overflow="fold")
+    for run in runs:
+        table.add_row(*(Text(cell) for name, cell in run.items() if name != "note"))
+    output = console(sys.stdout)
+    output.print(table)
+    for run in runs:
+        if run["note"]:
+            output.print(f"{run['run']}: {run['note']}", markup=False, highlight=False)

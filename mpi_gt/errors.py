@@ -1,4 +1,4 @@
-"""The two orderly ways for a run to end badly, each with its exit code."""
+"""The orderly ways for a run to end early, each with its exit code."""
 
 from typing import Any
 
@@ -17,3 +17,9 @@ class Diverged(Exception):
     def __init__(self, message: str, facts: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.facts = facts
+
+
+class Stopped(Exception):
+    """Asked to stop, all ranks have saved their state at the same iteration: it can go on."""
+
+    exit_code = 85

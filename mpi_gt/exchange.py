@@ -47,6 +47,7 @@ class Exchange(ABC):
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         self.comm = comm
+        self.messages = messages
         self.buffers = [
             ([message.send, MPI.INT64_T], [message.receive, MPI.INT64_T]) for message in messages
         ]
@@ -58,6 +59,10 @@ class Exchange(ABC):
     @abstractmethod
     def finish(self, index: int) -> None:
         """Return when message `index` has come from every neighbour."""
+
+    def stamps(self, index: int) -> Array:
+        """The iterations of what has come from each neighbour, while it may still be coming."""
+        return self.messages[index].headers[:, 0].copy()
 
     def free(self) -> None:  # noqa: B027 (most ways hold nothing to free)
         """Give back what MPI holds for this exchange."""
@@ -197,6 +202,9 @@ class Allgather(Exchange):
 
     def finish(self, index: int) -> None:
         self.message.receive[:] = self.everyone[self.neighbours]
+
+    def stamps(self, index: int) -> Array:
+        return self.everyone[self.neighbours, 0]
 
 
 class Pickle(Exchange):

@@ -1,7 +1,7 @@
 """Building one experiment from its configuration, and the only loop that runs it."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 from . import machine
 from .config import Entry, RunConfig
 from .custom import attempt, is_custom, located, try_algorithm, try_problem
-from .errors import Diverged, UserError
+from .errors import Diverged, Stopped, UserError
 from .files import cast, read_array
 from .graphs import build_network
+from .identity import identify
+from .keeper import Keeper
 from .metrics import measure
 from .problems import Place, Problem
 from .profiling import Clock
-from .record import NoRecorder, Recorder, require_free
+from .record import NoRecorder, Recorder
+from .resume import announce, take_up
 from .stacked import StackedNode, StackedProblem
+from .stopping import StopRequest
+from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -37,6 +42,9 @@ class Experiment:
     entries: list[Entry]
     x1: Array
     facts: dict[str, Any]  # on root: what run.json says of graph and machine
+    directory: Path | None  # where all ranks write, as root sees it
+    identity: str  # of what decides the numbers
+    hosts: list[str] = field(default_factory=list)  # of the neighbours
 
 
 @dataclass(frozen=True)
@@ -75,15 +83,21 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     first = first_of_host(comm)
     together(comm, lambda: _prepare(config) if first else None)
 
-    def plan() -> list[tuple[Any, Any, Any]]:
+    def plan() -> list[tuple[Any, ...]]:
         """What each rank is sent. Root keeps no more of it than the others do."""
-        _require_free_output(config)
         network = build_network(config.graph, config.weights, comm.size)
         facts.update(machine.run_facts(ranks), graph=network.facts())
+        identity, directory = identify(config, network.matrix, facts)
         parts, starts = _problem_parts(config, comm.size), _starts(config, comm.size)
-        return [(network.row(node), parts[node], starts[node]) for node in range(comm.size)]
+        hosts = facts["hosts"]
+        rows = [network.row(node) for node in range(comm.size)]
+        return [
+            (row, parts[row.node], starts[row.node], [hosts[j] for j in row.neighbours],
+             identity, directory)
+            for row in rows
+        ]  # fmt: skip
 
-    row, part, start = comm.scatter(on_root(comm, plan))
+    row, part, start, hosts, identity, directory = comm.scatter(on_root(comm, plan))
     node = Node(comm, row, EXCHANGES[config.exchange])
     place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
 
@@ -98,13 +112,12 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         node.free()
         raise
     facts["problem"] = _problem_facts(problem)
-    return Experiment(config, node, problem, entries, x1, facts)
+    return Experiment(config, node, problem, entries, x1, facts, directory, identity, hosts)
 
 
 def _build_stacked(config: RunConfig) -> Experiment:
     if config.n is None:
         raise UserError("a stacked run needs the number of nodes: -n N")
-    _require_free_output(config)
     _prepare(config)
     n = config.n
     network = build_network(config.graph, config.weights, n)
@@ -119,28 +132,55 @@ def _build_stacked(config: RunConfig) -> Experiment:
     entries = _tried_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None), "graph": network.facts()}
     facts["problem"] = _problem_facts(problems[0])
-    return Experiment(config, node, problem, entries, x1, facts)
+    identity, directory = identify(config, network.matrix, facts)
+    return Experiment(config, node, problem, entries, x1, facts, directory, identity)
 
 
-def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
-    """One whole run. Every rank of `comm` calls it; root measures, records and shows."""
-    experiment = build(config, comm)
-    recorder = _recorder(experiment, comm)
-    node = experiment.node
+def run(
+    config: RunConfig, comm: "MPI.Intracomm | None" = None, stop: StopRequest | None = None
+) -> Result:
+    """One whole run. Every rank of `comm` calls it; root measures, records and shows.
+
+    `stop` is this rank's, and may be asked by signals; Stopped is then raised on every rank.
+    """
+    config, take_back = announce(config, comm)
+    try:
+        experiment = build(config, comm)
+        recorder = _recorder(experiment, comm)
+    except UserError:
+        take_back()
+        raise
+    node, directory = experiment.node, experiment.directory
+    keeper = Keeper(config, node, directory, experiment.identity, recorder, stop)
     outputs: dict[str, Array] = {}
     diverged: list[str] = []
-    for entry in experiment.entries:
-        try:
-            x, seconds = solve(experiment, entry, recorder)
-        except Diverged as error:
-            diverged.append(f"{entry.label}: {error}")
-            recorder.end(entry.label, None, str(error))
-            continue
-        recorder.end(entry.label, seconds, None)
-        recorder.add(entry.label, "test_accuracy", _test_accuracy(experiment, x))
-        outputs[entry.label] = x
-        if config.out is not None:
-            recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
+    done: dict[str, str | None] = {}
+    if config.resume:
+        assert directory is not None
+        labels = [entry.label for entry in experiment.entries]
+        done = take_up(config, directory, labels, experiment.identity, recorder, keeper, comm)
+    else:
+        recorder.start()
+    diverged += [f"{label}: {error}" for label, error in done.items() if error is not None]
+    with Watchdog(node, 0 if config.stacked else config.watchdog, directory, experiment.hosts):
+        for entry in experiment.entries:
+            if entry.label in done:
+                continue
+            try:
+                x, seconds = solve(experiment, entry, recorder, keeper)
+            except Diverged as error:
+                diverged.append(f"{entry.label}: {error}")
+                recorder.end(entry.label, None, str(error))
+                continue
+            except Stopped as stopped:
+                recorder.stop(entry.label, Stopped.exit_code, node.iteration)
+                node.free()
+                raise Stopped(f"{entry.label} {stopped}") from None
+            recorder.end(entry.label, seconds, None)
+            recorder.add(entry.label, "test_accuracy", _test_accuracy(experiment, x))
+            outputs[entry.label] = x
+            if config.out is not None:
+                recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
     if config.lr is not None:
         diverged = []  # some stepsizes of a sweep are too large: that is what it shows
     recorder.close(Diverged.exit_code if diverged else 0)
@@ -151,7 +191,7 @@ def run(config: RunConfig, comm: "MPI.Intracomm | None" = None) -> Result:
 
 
 def solve(
-    experiment: Experiment, entry: Entry, recorder: Recorder | NoRecorder
+    experiment: Experiment, entry: Entry, recorder: Recorder | NoRecorder, keeper: Keeper
 ) -> tuple[Array, float]:
     """All iterations of one algorithm: the only loop. Its output and its seconds."""
     config, node, problem = experiment.config, experiment.node, experiment.problem
@@ -159,7 +199,6 @@ def solve(
     tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
     node.restart()
     recorder.begin(entry.label)
-    clock = Clock()
 
     def log(t: int, state: Any) -> None:
         with clock.paused():
@@ -167,13 +206,20 @@ def solve(
             recorder.write(entry.label, t, clock.seconds, measured)
 
     with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
-        state = algorithm.init(experiment.x1, partial(problem.gradient, 1))
-        log(0, state)
-        for t in range(1, config.iterations + 1):
+        start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
+        begin, state, passed = keeper.restore(entry.label, start)
+        clock = Clock(passed)
+        if begin == 0 or (begin == config.iterations and begin % config.stride):
+            log(begin, state)
+        for t in range(begin + 1, config.iterations + 1):
             node.iteration = t
+            keeper.attend(t)
             state = algorithm.step(t, state, node.mix, partial(problem.gradient, t + 1))
             if t % config.stride == 0 or t == config.iterations:
                 log(t, state)
+            if keeper.is_due(t):
+                with clock.paused():
+                    keeper.save(entry.label, t, state, clock.seconds)
     return state.x, clock.seconds
 
 
@@ -204,11 +250,6 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder 
     except UserError:
         experiment.node.free()
         raise
-
-
-def _require_free_output(config: RunConfig) -> None:
-    if config.out is not None:
-        require_free(Path(config.out), config.overwrite or config.reserved)
 
 
 def _prepare(config: RunConfig) -> None:

@@ -3,11 +3,14 @@
 import contextlib
 import ctypes
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -16,7 +19,9 @@ from .display import TERMINAL, on_terminal
 from .errors import UserError
 from .hosts import Hosts, read_hostfile
 from .machine import cores
-from .status import ended, mark_failed, written
+from .status import has_begun, mark_failed, read_facts
+from .watchdog import EXIT_CODE as STUCK
+from .watchdog import read_report
 from .world import hosts_allotted, promised
 
 OUTCOME = "MPI_GT_OUTCOME"
@@ -108,12 +113,22 @@ def environment(kind: str, n: int, hosts: Hosts | None) -> dict[str, str]:
 
 
 class Child:
-    """mpirun as a child in a session of its own, so that signals reach it through us only."""
+    """mpirun as a child in a session of its own, so that signals reach it through us only.
+
+    Each asks for an orderly stop: mpirun gets SIGUSR1, which it hands to the ranks. These heed it
+    from the moment they are all up; before, Ctrl-C ends them (there is nothing to save yet),
+    and another signal waits for that moment. A second Ctrl-C ends at once.
+    """
 
     def __init__(
-        self, words: Sequence[str], env: dict[str, str], look: Callable[[], None] | None
+        self,
+        words: Sequence[str],
+        env: dict[str, str],
+        out: Path | None,
+        look: Callable[[], None] | None,
     ) -> None:
         self.signals: list[int] = []
+        self._out = out
         self._process: subprocess.Popen[bytes] | None = None
         # what is ignored (nohup, a job in the background) stays ignored
         heeded = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
@@ -128,7 +143,7 @@ class Child:
                 preexec_fn=_die_with_parent,
             )
             for number in self.signals:  # came before there was anybody to pass them on to
-                self._process.send_signal(number)
+                self._act_on(number, self._process)
             self.exit_code = self._wait(self._process, look)
         finally:
             for number, handler in previous.items():
@@ -146,8 +161,26 @@ class Child:
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self.signals.append(number)
         if self._process is not None:
-            again = self.signals.count(signal.SIGINT) > 1  # asked twice: at once
-            self._process.send_signal(signal.SIGKILL if again else number)
+            self._act_on(number, self._process)
+
+    def _act_on(self, number: int, process: "subprocess.Popen[bytes]") -> None:
+        if self.signals.count(signal.SIGINT) > 1:
+            process.kill()
+        elif self._out is None:
+            process.send_signal(number)  # nothing to save
+        elif has_begun(self._out):
+            process.send_signal(signal.SIGUSR1)
+        elif number == signal.SIGINT:
+            process.send_signal(signal.SIGINT)
+        else:
+            threading.Thread(
+                target=self._stop_later, args=[process, self._out], daemon=True
+            ).start()
+
+    def _stop_later(self, process: "subprocess.Popen[bytes]", out: Path) -> None:
+        while not has_begun(out):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGUSR1)
 
 
 def _die_with_parent() -> None:
@@ -174,25 +207,38 @@ def launch(
     env = environment(kind, n, hosts)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
-    before = written(out)
     with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_meeting_place(out, env)) as folder:
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
         launcher = command(mpirun, kind, n, hosts and hosts.settled(kind, Path(folder)), env)
-        child = Child([*launcher, sys.executable, "-m", "mpi_gt", *arguments], env, look)
+        child = Child([*launcher, sys.executable, "-m", "mpi_gt", *arguments], env, out, look)
         if outcome.exists():
             return int(outcome.read_text())
-    if (code := ended(out, before)) is not None:
-        return code
-    if child.signals:
+    if (told := _told(out)) is not None:
+        return told
+    report = read_report(out)
+    if report is not None:
+        why, code = report["text"], STUCK
+    elif child.signals:
         number = child.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
     else:  # mpirun's own exit code may be any, 2 and 3 among them: those would mean something here
         why, code = f"mpirun ended with exit code {child.exit_code}", 1
-    if out is not None:
-        mark_failed(out, why, code)
-    print(f"mpi-gt: error: the run did not finish: {why}", file=sys.stderr)
+    if out is None:
+        print(f"mpi-gt: error: {why}", file=sys.stderr)
+        return code
+    mark_failed(out, why, code)
+    facts = read_facts(out)  # where a rank has told of it, that is more to the point
+    why = facts.get("error", why) if facts.get("status") == "failed" else why
+    print(f"mpi-gt: error: the run did not finish: {why}; {how_to_go_on(out)}", file=sys.stderr)
     return code
+
+
+def _told(out: Path | None) -> int | None:
+    """The exit code of a run that came to its end, by its own run.json: root is on another host."""
+    facts = {} if out is None else read_facts(out)
+    orderly = facts.get("status") in ("finished", "stopped") or facts.get("exit_code") == 3
+    return int(facts["exit_code"]) if orderly and facts.get("status") != "running" else None
 
 
 def _meeting_place(out: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -206,6 +252,10 @@ def _meeting_place(out: Path | None, env: Mapping[str, str]) -> Path | None:
     while not folder.is_dir():
         folder = folder.parent
     return folder if os.access(folder, os.W_OK) else None
+
+
+def how_to_go_on(out: Path) -> str:
+    return f"to go on: mpi-gt resume {shlex.quote(str(out))}"
 
 
 def leave_outcome(code: int) -> int:

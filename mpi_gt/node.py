@@ -28,8 +28,11 @@ class Node:
         self.world = comm.Dup()
         self.nodes = comm.size
         self.is_root = comm.rank == 0
-        self.stop_at = NEVER
+        self.number = comm.rank
         self.restart()
+        self.waits = 0  # how often this rank has begun to wait for others; the watchdog looks
+        self.waiting: Plan | str | None = None
+        self._settled: MPI.Request | None = None
         self._plans: dict[int, Plan] = {}
         self._last: Plan | None = None
         try:
@@ -45,6 +48,11 @@ class Node:
         """Count iterations and bytes from zero: the next algorithm begins."""
         self.iteration = 0
         self.bytes_sent = 0
+        self.forget_appointment()
+
+    def forget_appointment(self) -> None:
+        """All ranks do so at the same iteration."""
+        self.stop_at = NEVER
 
     def _require_agreement(self) -> None:
         """Both ends know of every edge, with the same weight: else the first exchange hangs."""
@@ -91,49 +99,74 @@ class Node:
         """
         flat = np.ascontiguousarray(z, dtype=np.float64).reshape(-1)
         total = np.empty_like(flat) if everywhere or self.is_root else None
+        self._wait_for("the mean over all nodes")
         for begin in range(0, flat.size, CHUNK):
             piece = flat[begin : begin + CHUNK]
             rows = np.empty((self.nodes, piece.size)) if self.is_root else None
             self.world.Gather(piece, rows)
             if rows is not None and total is not None:
                 add_in_order(rows, total[begin : begin + CHUNK])
-        if total is None:
-            return None
-        if self.is_root:
+        if total is not None and self.is_root:
             total /= self.nodes
         if everywhere:
             self.world.Bcast(total)
-        return total.reshape(z.shape)
+        self.waiting = None
+        return None if total is None else total.reshape(z.shape)
 
     def gather(self, z: Array) -> Array | None:
         """The small array z of every node, (nodes, ...), on root (else None)."""
         z = np.ascontiguousarray(z)
         rows = np.empty((self.nodes, *z.shape), z.dtype) if self.is_root else None
+        self._wait_for("numbers of all nodes")
         self.world.Gather(z, rows)
+        self.waiting = None
         return rows
 
     def share(self, flag: bool) -> bool:
         """Root's answer, on every rank."""
         word = np.array([flag], dtype=np.int64)
+        self._wait_for("a word from root")
         self.world.Bcast(word)
+        self.waiting = None
         return bool(word[0])
+
+    def arrive(self) -> None:
+        """Tell the others, without waiting for them, that this rank has come so far."""
+        self._settled = self.world.Ibarrier()
+
+    def settle(self) -> None:
+        """Wait until all ranks have come to where this one last said so."""
+        if self._settled is not None:
+            self._wait_for("all nodes to save their state")
+            self._settled.Wait()
+            self.waiting = self._settled = None
+
+    def _wait_for(self, what: str) -> None:
+        self.waits += 1
+        self.waiting = what
 
     def collect(self, z: Array) -> Iterator[Array] | None:
         """Every node's z in turn, on root, one at a time (else None; all must call it)."""
         if self.is_root:
             return self._receive_all(z)
+        self._wait_for("root to take the output")
+        self.waits += self.nodes - 2  # root waits once for each of the others
         self.world.Send(np.ascontiguousarray(z), dest=0)
+        self.waiting = None
         return None
 
     def _receive_all(self, z: Array) -> Iterator[Array]:
         yield z
         for source in range(1, self.nodes):
             other = np.empty_like(z)
+            self._wait_for(f"the output of node {source}")
             self.world.Recv(other, source=source)
+            self.waiting = None
             yield other
 
     def free(self) -> None:
         """Give back all that MPI holds for this node, once root is done as well."""
+        self.settle()
         rest(self.world)
         for plan in self._plans.values():
             plan.free()

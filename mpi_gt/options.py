@@ -59,6 +59,25 @@ examples:
   mpi-gt reproduce all --out results
 """
 
+RESUME_HELP = """\
+Go on with a run that was stopped, killed or failed, from its last checkpoint; the numbers are those
+of a run that was never interrupted. A finished run is extended by more iterations.
+
+examples:
+  mpi-gt resume runs/a
+  mpi-gt resume runs/a --exchange p2p
+  mpi-gt resume runs/a --iterations 40000
+  mpirun -n 16 mpi-gt resume runs/a
+"""
+
+STATUS_HELP = """\
+How runs are doing: status, iteration, gap, time left, last checkpoint.
+
+examples:
+  mpi-gt status runs/a
+  mpi-gt status runs/*
+"""
+
 DATA_HELP = """\
 The datasets: which there are, fetching and preparing them, checking their files.
 
@@ -105,7 +124,8 @@ SPEC is a name, or NAME:key=value,... to set its options. Names, options and def
 
 A TOML file has the same names as the flags (problem = "huber:dim=20", log-every = 10).
 
-exit codes: 0 finished, 2 bad input, 3 diverged (a value is no longer finite), 1 anything else
+exit codes: 0 finished, 2 bad input, 3 diverged (a value is no longer finite), 85 stopped on
+request and 86 stuck (both to be taken up by `mpi-gt resume`), 1 anything else
 """
 
 GRAPH_OPTION: dict[str, Any] = {
@@ -141,12 +161,19 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "DIR",
         "help": "where datasets lie as NAME/file (default $MPI_GT_DATA, then the user's cache)",
     },
+    "--checkpoint-every": {"metavar": "K", "help": "save the state every K iterations"},
+    "--checkpoint-minutes": {"metavar": "M", "help": "save the state every M minutes"},
+    "--watchdog": {
+        "metavar": "SECONDS",
+        "help": "end a run in which an exchange takes longer (default 120; 0: never)",
+    },
     "--reserved": {"action": "store_true", "help": argparse.SUPPRESS},
     "--out": {
         "metavar": "DIR",
         "help": "run directory (default runs/<time>-<problem>-<algorithm>)",
     },
     "--overwrite": {"action": "store_true", "help": "replace the run in an existing directory"},
+    "--resume": {"action": "store_true", "help": "go on with the run in --out, if there is one"},
     "--quiet": {"action": "store_true", "help": "say nothing but errors"},
 }
 HOSTFILE_OPTION: dict[str, Any] = {
@@ -233,6 +260,20 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     for name, settings in {"--algorithms": ALGORITHMS_OPTION, **RUN_OPTIONS}.items():
         text = settings["help"].partition(" (default")[0]  # the defaults are the experiment's
         reproduce.add_argument(name, **{**settings, "help": text})
+
+    resume = command("resume", "go on with an interrupted run, or extend one", RESUME_HELP)
+    resume.add_argument("directory", metavar="DIR", help="the run's directory")
+    resume.add_argument("-n", metavar="N", help="nodes, as many as the run has")
+    resume.add_argument("--hostfile", **HOSTFILE_OPTION)
+    resume.add_argument("--iterations", metavar="T", help="go on to this one (default the run's)")
+    for name in ("--exchange", "--checkpoint-every", "--checkpoint-minutes", "--watchdog"):
+        text = RUN_OPTIONS[name]["help"].partition(" (default")[0]  # the defaults are the run's
+        resume.add_argument(name, **{**RUN_OPTIONS[name], "help": text})
+    resume.add_argument("--data-dir", **RUN_OPTIONS["--data-dir"])
+    resume.add_argument("--quiet", action="store_true", help="say nothing but errors")
+
+    status = command("status", "how runs are doing", STATUS_HELP)
+    status.add_argument("directories", nargs="+", metavar="DIR", help="directories of runs")
 
     data = command("data", "list, prepare or verify datasets", DATA_HELP)
     data.add_argument("action", choices=("list", "prepare", "verify"))

@@ -114,7 +114,10 @@ class Plan:
             if vector.shape != self._shape:
                 raise ValueError(f"mix got a vector of shape {vector.shape}, not {self._shape}")
             np.copyto(slot, vector)
+        node.waits += 1
+        node.waiting = self
         self._exchange.start()
+        node.waiting = None
         self._arrived = [False] * len(self._messages)
         for result in self._results:
             result.pending = True
@@ -129,11 +132,20 @@ class Plan:
         which, part = self._where[index]
         message = self._messages[which]
         if not self._arrived[which]:
+            node = self._node
+            node.waiting = self
             self._exchange.finish(which)
+            node.waiting = None
             self._arrived[which] = True
             if message.headers.tobytes() != message.header.tobytes() * len(message.headers):
-                self._node.heed(message.headers)
+                node.heed(message.headers)
         return self._combine(message.received[part], message.own[part]).reshape(self._shape)
+
+    def silent(self) -> list[int]:
+        """The neighbours from which something has not come, as far as the buffers show it."""
+        stamps = [self._exchange.stamps(which) for which in range(len(self._messages))]
+        stale = np.any([each != self._node.iteration for each in stamps], axis=0)
+        return [j for j, late in zip(self._node.row.neighbours, stale, strict=True) if late]
 
     def free(self) -> None:
         self._exchange.free()

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 
 class Clock:
-    """Seconds since it was made, less those while it was paused."""
+    """Seconds since it was made, less those while it was paused; begins with `passed`."""
 
-    def __init__(self) -> None:
-        self._started = time.perf_counter()
+    def __init__(self, passed: float = 0.0) -> None:
+        self._started = time.perf_counter() - passed
         self._paused = 0.0
         self._pause_began: float | None = None
 

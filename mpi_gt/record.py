@@ -1,124 +1,24 @@
 """What root keeps and shows of a run: run.json, metrics.csv, final.npz, figures, progress."""
 
-import contextlib
-import csv
-import itertools
-import os
 import sys
 import time
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import display, plots
 from .config import RunConfig
-from .errors import UserError
+from .directory import RunDirectory
+from .folder import clear
 from .metrics import Measurement
-from .status import write_json
+from .status import process_facts, read_facts, write_json
 from .summary import METRICS, mean_of, summarise, sweep_of
 
 Array = NDArray[Any]
-
-COLUMNS = ("algorithm", "seed", "iteration", *METRICS, "seconds", "bytes")
-OWN_FILES = (
-    "run.json",
-    "metrics.csv",
-    "final.npz",
-    "loss.png",
-    "gap.png",
-    "summary.json",
-    "comparison.png",
-    "sweep.json",
-    "sweep.png",
-)
-
-
-def reserve_directory(config: RunConfig) -> Path:
-    """runs/<time>-<problem>-<algorithm>, made now: of two runs in one second, each has its own."""
-    problem, *_ = config.parse_problem()
-    what = config.entries()[0].label if config.algorithms is None else "compare"
-    what = what if config.lr is None else "sweep"
-    base = "-".join([time.strftime("%Y%m%d-%H%M%S"), problem, what])
-    for number in itertools.count(1):
-        path = Path("runs", base if number == 1 else f"{base}-{number}")
-        try:
-            path.mkdir(parents=True)
-            return path
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise UserError(f"cannot write to {path}: {error.strerror}") from None
-    raise AssertionError("unreachable")
-
-
-def give_back(path: Path) -> None:
-    """Remove a reserved directory that no run has written to, and `runs` if that is then empty."""
-    with contextlib.suppress(OSError):
-        path.rmdir()
-        path.parent.rmdir()
-
-
-def require_free(path: Path, overwrite: bool) -> None:
-    """Refuse a path that holds something already, or that could not be written to anyway."""
-    try:
-        if os.path.lexists(path) and not path.is_dir():
-            raise UserError(f"{path} is no directory for a run's output")
-        if path.exists() and not overwrite:
-            raise UserError(f"{path} exists; give another --out, or --overwrite to replace its run")
-        for name in OWN_FILES:
-            if (path / name).is_dir():
-                raise UserError(f"{path / name} is a directory: no run was written there")
-    except OSError as error:
-        raise UserError(f"cannot write to {path}: {error.strerror}") from None
-
-
-class RunDirectory:
-    """The files of a run, in a directory of its own."""
-
-    def __init__(self, path: Path, overwrite: bool) -> None:
-        self.path = path
-        require_free(path, overwrite)
-        try:
-            path.mkdir(parents=True, exist_ok=overwrite)
-            for name in (*OWN_FILES, "final.part"):
-                (path / name).unlink(missing_ok=True)
-            self._metrics: TextIO = (path / "metrics.csv").open("w", newline="")
-        except OSError as error:
-            raise UserError(f"cannot write to {path}: {error.strerror or error}") from None
-        self._rows = csv.writer(self._metrics, lineterminator="\n")
-        self._rows.writerow(COLUMNS)
-
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        for row in rows:
-            cells = (row[column] for column in COLUMNS)
-            self._rows.writerow("" if cell is None else cell for cell in cells)
-        self._metrics.flush()
-
-    def save_output(self, name: str, parts: Iterable[Array], shape: tuple[int, ...]) -> None:
-        """Add the array `name` of all nodes to final.npz, one node in memory at a time."""
-        # under another name until the run is complete; a fixed date: the same run, the same file
-        with zipfile.ZipFile(self.path / "final.part", "a") as archive:
-            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            with archive.open(member, "w", force_zip64=True) as stream:
-                for index, part in enumerate(parts):
-                    if index == 0:
-                        header = {
-                            "descr": np.lib.format.dtype_to_descr(part.dtype),
-                            "fortran_order": False,
-                            "shape": shape,
-                        }
-                        np.lib.format.write_array_header_1_0(stream, header)
-                    stream.write(np.ascontiguousarray(part).data)
-
-    def close(self) -> None:
-        self._metrics.close()
-        if (self.path / "final.part").exists():
-            (self.path / "final.part").replace(self.path / "final.npz")
 
 
 class Recorder:
@@ -127,12 +27,16 @@ class Recorder:
     def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
         self.rows: list[dict[str, Any]] = []
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
-        self.facts["results"] = {}
+        self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.directory: RunDirectory | None = None
         if config.out is not None:
-            overwrite = config.overwrite or config.reserved
-            self.directory = RunDirectory(Path(config.out), overwrite)
+            if config.resume:
+                before = read_facts(Path(config.out))
+                kept = ("started", "results", "progress", "resumes")
+                self.facts.update({name: before[name] for name in kept if name in before})
+            self.directory = RunDirectory(Path(config.out))
         self._config = config
+        self._before_last: dict[str, Any] | None = None
         self._progress = display.choose_progress(config.iterations, config.quiet)
         self._save()
         for warning in self.facts["warnings"]:
@@ -143,7 +47,64 @@ class Recorder:
                 f"{each} rows on each node; {dropped} that do not divide are dropped"
             )
 
+    def start(self) -> None:
+        """From the beginning, in a directory without anything of an earlier run."""
+        self.facts.update(results={}, progress={})
+        if self.directory:
+            # a host that does not see the checkpoints is no reason to remove them
+            clear(self.directory.path, state=not self._config.resume)
+            self.directory.begin()
+        self._save()
+
+    def finished(self, labels: Iterable[str]) -> list[str]:
+        """The first algorithms that a run before has finished, all of them as they were."""
+        assert self.directory is not None
+        done = []
+        for label in labels:
+            mark = self.facts["progress"].get(label)
+            if mark is None or self.directory.rows_until(mark["metrics"]) is None:
+                break
+            if mark["output"] and not self.directory.has_output(self._name(label), mark["output"]):
+                break
+            done.append(label)
+        return done
+
+    def go_on(
+        self, done: list[str], mark: Mapping[str, Any] | None, where: Mapping[str, Any]
+    ) -> None:
+        """Take up a run: those algorithms are finished, metrics.csv is cut back to that mark."""
+        assert self.directory is not None
+        mark = mark or self.facts["progress"][done[-1]]["metrics"]
+        self.rows = self.directory.rows_until(mark) or []
+        self.directory.cut(mark)
+        clear(self.directory.path, state=False)
+        for name in ("results", "progress"):
+            self.facts[name] = {label: self.facts[name][label] for label in done}
+        self.facts["resumes"].append({"at": _now(), **where})
+        self._save()
+
+    def mark(self) -> dict[str, Any] | None:
+        """Where metrics.csv ends, which is on the disk for good.
+
+        Before a measurement that is made only because it is the last one: a run that goes on
+        from there may have more iterations, and would not make it.
+        """
+        if self.directory is None:
+            return None
+        self.directory.sync()
+        return self._before_last or self.directory.mark()
+
+    def warn(self, warning: str) -> None:
+        """Said at once, also to those who want to hear nothing, and kept."""
+        self.facts["warnings"].append(warning)
+        if self._config.quiet:
+            print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
+        else:
+            self._progress.note(f"warning: {warning}")
+        self._save()
+
     def begin(self, label: str) -> None:
+        self._before_last = None
         self._progress.begin(label)
 
     def write(
@@ -168,6 +129,8 @@ class Recorder:
         ]
         self.rows += rows
         if self.directory:
+            if iteration % self._config.stride:
+                self._before_last = self.directory.mark()
             self.directory.append(rows)
         if measured.lost is not None and measured.lost.any():
             self._warn_of_lost_message(rows[int(np.argmax(measured.lost))])
@@ -184,18 +147,15 @@ class Recorder:
                 f"{row['iteration']}, seed {row['seed']}: a message was lost or corrupted, "
                 "or the values are too large for rounding to stay small"
             )
-            self.facts["warnings"].append(warning)
-            if self._config.quiet:
-                print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
-            else:
-                self._progress.note(f"warning: {warning}")
-            self._save()
+            self.warn(warning)
 
     def end(self, label: str, seconds: float | None, error: str | None) -> None:
         """One algorithm is done: its final metrics, or why there are none."""
         rows = [row for row in self.rows if row["algorithm"] == label]
         if error is not None or seconds is None:
             self.facts["results"][label] = {"error": error}
+            mark = self.directory.mark() if self.directory else None
+            self.facts["progress"][label] = {"metrics": mark, "output": None}
         else:
             last = rows[-self._config.seeds :]
             self.facts["results"][label] = {
@@ -215,8 +175,21 @@ class Recorder:
         """The output of all nodes: `x` in final.npz; in a comparison, under the label."""
         assert self.directory is not None
         assert parts is not None
-        name = "x" if self._config.algorithms is None else label
-        self.directory.save_output(name, parts, shape)
+        digest = self.directory.save_output(self._name(label), parts, shape)
+        self.facts["progress"][label] = {"metrics": self.directory.mark(), "output": digest}
+        self._save()
+
+    def _name(self, label: str) -> str:
+        return "x" if self._config.algorithms is None else label
+
+    def stop(self, label: str, exit_code: int, iteration: int) -> None:
+        """The run was asked to stop, and can go on."""
+        self._progress.end()
+        self.facts.update(status="stopped", exit_code=exit_code, finished=_now())
+        self.facts["stopped"] = {"algorithm": label, "iteration": iteration}
+        self._save()
+        if self.directory:
+            self.directory.release()
 
     def close(self, exit_code: int) -> None:
         """The run is over: figures, and in run.json how it ended."""
@@ -231,12 +204,16 @@ class Recorder:
             if self._config.lr is not None:
                 self.facts["sweep"] = sweep_of(self.facts["summary"], self._config.entries())
                 write_json(self.directory.path / "sweep.json", self.facts["sweep"])
-            self.directory.close()
+            outputs = [label for label, it in self.facts["progress"].items() if it["output"]]
+            self.directory.close(map(self._name, outputs))
             if self.rows:
                 self._draw(self.directory.path)
+        del self.facts["progress"]
         status = "failed" if exit_code else "finished"
         self.facts.update(status=status, exit_code=exit_code, finished=_now())
         self._save()
+        if self.directory:
+            self.directory.release()
 
     def _draw(self, directory: Path) -> None:
         if not plots.available():
@@ -264,7 +241,7 @@ class NoRecorder:
     def _nothing(self, *arguments: Any) -> None:
         pass
 
-    begin = write = end = add = save = close = _nothing
+    start = go_on = mark = warn = begin = write = end = add = save = stop = close = _nothing
 
 
 def _now() -> str:

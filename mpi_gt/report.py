@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import plots
 from .claims import judge_all
-from .record import COLUMNS
+from .directory import COLUMNS
 from .status import write_json
 from .summary import METRICS, mean_of, tail_by_seed
 

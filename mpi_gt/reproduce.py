@@ -14,7 +14,8 @@ from typing import Any
 from .config import RunConfig, options_of_table, parse_toml
 from .display import console, on_terminal
 from .errors import Diverged, UserError
-from .record import OWN_FILES
+from .folder import OWN_NAMES
+from .folder import forget as forget_run
 from .report import write_report
 from .spec import nearest, split_list
 
@@ -131,7 +132,7 @@ def _is_done(config: RunConfig) -> bool:
     try:
         facts = json.loads((folder / "run.json").read_text())
     except (OSError, ValueError):
-        foreign = [path for path in folder.glob("[!.]*") if path.name not in OWN_FILES]
+        foreign = [path for path in folder.glob("[!.]*") if path.name not in OWN_NAMES]
         if foreign:
             raise UserError(f"{foreign[0]} is in the way: {folder} is no run directory") from None
         return False
@@ -150,9 +151,7 @@ def _is_done(config: RunConfig) -> bool:
 def forget(study: Study) -> None:
     """Remove the runs of a study, so that all of it runs again."""
     for config in study.runs.values():
-        folder = Path(config.out or "")
-        for name in (*OWN_FILES, "final.part"):
-            (folder / name).unlink(missing_ok=True)
+        forget_run(Path(config.out or ""))
 
 
 @contextmanager
@@ -180,7 +179,7 @@ def arguments_of(config: RunConfig) -> list[str]:
         flag = "-n" if name == "n" else "--" + name.replace("_", "-")
         if value is True:
             words.append(flag)
-        elif value not in (None, False):
+        elif value is not None and value is not False:
             words += [flag, str(value)] if name == "n" else [f"{flag}={value}"]
     return words
 

@@ -34,6 +34,7 @@ class StackedNode:
     """Stands where a Node stands, for all nodes at once."""
 
     is_root = True
+    number = 0
 
     def __init__(self, matrix: Array, degrees: Array) -> None:
         self._matrix = matrix
@@ -44,6 +45,16 @@ class StackedNode:
     def restart(self) -> None:
         self.iteration = 0
         self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # of each node
+        self.forget_appointment()
+
+    def forget_appointment(self) -> None:
+        self.stop_at = int(np.iinfo(np.int64).max)
+
+    def arrive(self) -> None:
+        pass
+
+    def settle(self) -> None:
+        pass
 
     def mix(self, *vectors: Array) -> Products:
         for z in vectors:

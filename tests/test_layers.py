@@ -16,9 +16,22 @@ PACKAGE = Path(mpi_gt.__file__).parent
 LAYERS = {
     0: ("errors", "files", "hosts", "spec", "world"),
     1: ("graphs", "algorithms", "problems", "datasets", "plots", "custom", "claims"),
-    2: ("agree", "config", "exchange", "node", "plan", "stacked"),
-    3: ("display", "machine", "metrics", "profiling", "record", "status", "summary"),
-    4: ("experiment", "report", "reproduce"),
+    2: ("agree", "config", "exchange", "node", "plan", "stacked", "status", "stopping"),
+    3: (
+        "checkpoint",
+        "directory",
+        "display",
+        "folder",
+        "identity",
+        "keeper",
+        "machine",
+        "metrics",
+        "profiling",
+        "record",
+        "summary",
+        "watchdog",
+    ),
+    4: ("experiment", "report", "reproduce", "resume", "runs"),
     5: ("launch", "commands", "doctor", "options", "submit", "cli", "__init__", "__main__"),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}

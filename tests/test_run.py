@@ -12,8 +12,8 @@ import pytest
 import mpi_gt
 from mpi_gt.cli import main
 from mpi_gt.config import RunConfig
+from mpi_gt.directory import COLUMNS
 from mpi_gt.errors import Diverged, UserError
-from mpi_gt.record import COLUMNS
 
 
 def stacked(**options):

@@ -1,0 +1,102 @@
+"""How a run is doing, told from its directory: the truth, also where nobody could write it."""
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from .checkpoint import latest
+from .directory import is_held
+from .errors import UserError
+from .status import read_facts
+from .watchdog import read_report
+
+
+def look_at(path: Path) -> dict[str, str]:
+    """One line of `mpi-gt status`."""
+    facts = read_facts(path)
+    if "config" not in facts:
+        raise UserError(f"{path} holds no run: there is no run.json to read")
+    status, note = true_status(path, facts)
+    config = facts["config"]
+    saved = latest(path)
+    last = _last_row(path)
+    labels = list(facts.get("identity", {}).get("algorithm", {}))
+    shown = f"{last.get('iteration', 0)}/{config['iterations']}"
+    number = labels.index(last["algorithm"]) + 1 if last.get("algorithm") in labels else 0
+    if len(labels) > 1:
+        shown = f"{last.get('algorithm', '-')} {shown} ({number} of {len(labels)})"
+    return {
+        "run": str(path),
+        "status": status,
+        "iteration": shown,
+        "gap": f"{float(last['gap']):.3e}" if last.get("gap") else "-",
+        "left": _time_left(status, last, config, len(labels) - number),
+        "checkpoint": f"{saved['algorithm']} {saved['iteration']}" if saved else "-",
+        "note": note,
+    }
+
+
+def true_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
+    """running, finished, stopped or failed; and what else there is to say."""
+    status = facts.get("status", "failed")
+    go_on = f"to go on: mpi-gt resume {path}"
+    if status == "stopped":
+        return status, go_on
+    if status == "failed":
+        return status, f"{facts.get('error', 'no reason was written')}; {go_on}"
+    if status != "running":
+        return status, ""
+    report = read_report(path)
+    if report is not None:
+        return "failed", f"{report['text']}; {go_on}"
+    process = facts.get("process", {})
+    here = process.get("host") == socket.gethostname()
+    held = is_held(path)
+    if held or (here and held is None and _is_alive(process.get("pid", 0))):
+        return status, ""
+    if here or held is False:
+        return "failed", f"its processes are gone without a word; {go_on}"
+    minutes = (time.time() - _last_sign(path)) / 60
+    return status, f"on {process.get('host')}; its last sign was {minutes:.0f} minutes ago"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return pid > 0
+
+
+def _last_sign(path: Path) -> float:
+    files = [path / name for name in ("run.json", "metrics.csv")]
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+
+def _last_row(path: Path) -> dict[str, str]:
+    """The last whole row of metrics.csv; empty without one."""
+    try:
+        with (path / "metrics.csv").open("rb") as file:
+            names = file.readline().decode().strip().split(",")
+            file.seek(max(file.tell(), os.fstat(file.fileno()).st_size - 2000))
+            lines = file.read().decode(errors="replace").rpartition("\n")[0].splitlines()
+    except OSError:
+        return {}
+    cells = lines[-1].rsplit(",", len(names) - 1) if lines else []
+    row = dict(zip(names, cells, strict=False))
+    row["algorithm"] = row.get("algorithm", "").strip('"')
+    return row if len(cells) == len(names) else {}
+
+
+def _time_left(status: str, last: dict[str, str], config: dict[str, Any], behind: int) -> str:
+    """At the pace so far; algorithms that are yet to come count as long as this one."""
+    done = int(last.get("iteration") or 0)
+    if status != "running" or not done:
+        return "-"
+    each = float(last["seconds"]) / done
+    left = each * (config["iterations"] * (1 + max(0, behind)) - done)
+    return f"{left:.0f} s" if left < 600 else f"{left / 60:.0f} min"

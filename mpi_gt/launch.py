@@ -33,6 +33,8 @@ own messages, and its exit code may be another one.
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
+GRACE = 10  # seconds for mpirun to end by itself once a rank has given up
+
 # what tells a process that a launcher started it as one of several
 LAUNCHED = (
     "OMPI_COMM_WORLD_SIZE",
@@ -142,6 +144,8 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 preexec_fn=_die_with_parent,
             )
+            if out is not None:
+                threading.Thread(target=_end_stuck, args=[self._process, out], daemon=True).start()
             for number in self.signals:  # came before there was anybody to pass them on to
                 self._act_on(number, self._process)
             self.exit_code = self._wait(self._process, look)
@@ -181,6 +185,18 @@ class Child:
         while not has_begun(out):
             time.sleep(0.1)
         process.send_signal(signal.SIGUSR1)
+
+
+def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
+    """End an mpirun that waits for a host which is cut off, though its ranks have given up."""
+    while not has_begun(out) or read_report(out) is None:
+        time.sleep(1)
+    time.sleep(GRACE)
+    for folder in Path("/proc").glob("[0-9]*"):  # its ssh would stay, and hold our output open
+        with contextlib.suppress(OSError):
+            if os.getsid(int(folder.name)) == process.pid:
+                os.kill(int(folder.name), signal.SIGKILL)
+    process.kill()
 
 
 def _die_with_parent() -> None:

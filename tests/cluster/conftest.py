@@ -13,7 +13,8 @@ import namespaces
 import pytest
 import slurm as slurm_module
 from common import NODES, RANKS
-from support import finish, plain_environment, skip_or_fail, start
+from support import Finished, plain_environment, skip_or_fail, start
+from support import finish as finish_here
 
 HOST_TOOLS = {"ip": "iproute2", "tc": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client"}
 SLURM_TOOLS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client",
@@ -98,7 +99,7 @@ def reference(openmpi, tmp_path_factory):
         if options not in made:
             made[options] = tmp_path_factory.mktemp("reference") / "run"
             words = openmpi.mpi_gt("run", "-n", RANKS, *options, "--out", made[options])
-            done = finish(start(words))
+            done = finish_here(start(words))
             assert done.code == 0, str(done)
         return made[options]
 
@@ -114,6 +115,24 @@ def on_h1(hosts):
         return start([*hosts.inside("h1"), *words], cwd, {**settings, **(env or {})})
 
     return go
+
+
+@pytest.fixture
+def finish(hosts):
+    """Wait for what was started there; past the limit a failure that shows who still runs."""
+
+    def finish(process, limit: float = 120) -> Finished:
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            left = hosts.list_processes()
+            hosts.end_processes()
+            out, err = process.communicate(timeout=20)
+            shown = Finished(-9, out, err)
+            pytest.fail(f"still running after {limit} s: {process.args}\n{shown}\n{left}")
+        return Finished(process.returncode, out, err)
+
+    return finish
 
 
 @pytest.fixture

@@ -162,10 +162,19 @@ class Hosts:
         run("tc", "-n", self.namespace("bridge"), "qdisc", "del", "dev", host, "root")
         run("tc", "-n", self.namespace(host), "qdisc", "del", "dev", "eth0", "root")
 
-    def end_processes(self, host: str) -> None:
-        """Whatever runs on the host but its daemons."""
+    def list_processes(self) -> str:
+        lines = []
+        for host in self.names:
+            for pid in sorted(processes(self.namespace(host))):
+                with contextlib.suppress(OSError):
+                    words = Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")
+                    lines.append(f"{host} {pid} {b' '.join(words).decode()[:160]}")
+        return "\n".join(lines)
+
+    def end_processes(self) -> None:
+        """Whatever runs on the hosts but their daemons, and what these have started."""
         kept = {process.pid for process in self._daemons}
-        for pid in processes(self.namespace(host)) - kept:
+        for pid in set().union(*(processes(self.namespace(host)) for host in self.names)) - kept:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

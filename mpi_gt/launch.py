@@ -33,7 +33,7 @@ own messages, and its exit code may be another one.
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
-GRACE = 10  # seconds for mpirun to end by itself once a rank has given up
+GRACE = 5  # seconds for mpirun to end by itself once a rank has given up
 
 # what tells a process that a launcher started it as one of several
 LAUNCHED = (

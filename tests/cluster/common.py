@@ -4,19 +4,16 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from support import ROOT_OF_REPOSITORY
-
-from mpi_gt.options import build_parser
 
 TEMPLATES = ROOT_OF_REPOSITORY / "scripts" / "batch"
 NODES = "h1:3,h2:1,h3:2,h4:2"
 RANKS = 8
 OPTIONS = ["--graph", "er:p=0.7", "--iterations", "40", "--seeds", "20", "--quiet"]
 
-needs_resume = pytest.mark.skipif(
-    "resume" not in build_parser()[1], reason="there is no `mpi-gt resume` yet"
-)
+# long enough to be interrupted
+LONG = ["--graph", "er:p=0.7", "--iterations", "1500", "--seeds", "1", "--log-every", "20"]
+LONG += ["--quiet"]
 
 
 def facts(directory: Path) -> dict:

@@ -29,7 +29,7 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 MpiDefault=none
 KillWait=5
-SlurmdTimeout=20
+SlurmdTimeout=15
 InactiveLimit=0
 JobAcctGatherType=jobacct_gather/none
 NodeName=h[1-4] CPUs=4 RealMemory=2000

@@ -1,7 +1,7 @@
 """The shipped batch templates, and `mpi-gt submit`, under a real Slurm of four nodes."""
 
 import pytest
-from common import OPTIONS, TEMPLATES, assert_same_bits, facts, iteration, needs_resume
+from common import LONG, OPTIONS, TEMPLATES, assert_same_bits, facts, iteration
 from namespaces import wait_until
 
 from mpi_gt.algorithms import ALGORITHMS
@@ -13,17 +13,6 @@ WAYS = {
     "srun --mpi=pmi2, MPICH": ("slurm-srun-pmi2.sbatch", "mpich"),
 }
 SIZE = ["--nodes=4", "--ntasks-per-node=2"]
-LONG = [
-    "--graph",
-    "er:p=0.7",
-    "--iterations",
-    "4000",
-    "--seeds",
-    "1",
-    "--log-every",
-    "20",
-    "--quiet",
-]
 
 
 @pytest.fixture
@@ -93,11 +82,11 @@ def test_doctor_in_a_job(openmpi, slurm, hosts, log, tmp_path):
 
 def test_submit(openmpi, slurm, hosts, reference, tmp_path):
     size = ["--nodes", "4", "--ntasks-per-node", "2", "--time", "00:10:00"]
-    words = openmpi.mpi_gt("submit", *size, "--sbatch=--comment=from a test", "--", "run", *OPTIONS)
+    words = openmpi.mpi_gt("submit", *size, "--sbatch=--comment=ours", "--", "run", *OPTIONS)
     done = slurm(*words, cwd=tmp_path, env=hosts.environment("openmpi"))
     job = done.stdout.split()[-1]
     assert slurm.wait(job) == "COMPLETED", (tmp_path / f"mpi-gt-{job}.log").read_text()
-    assert slurm.show(job)["Comment"].startswith("from")
+    assert slurm.show(job)["Comment"] == "ours"
     assert_same_bits(tmp_path / "runs" / job, reference(*OPTIONS))
     refused = openmpi.mpi_gt("submit", *size, "--sbatch=--partition=none", "--", "run")
     done = slurm(*refused, cwd=tmp_path, check=False)
@@ -119,32 +108,30 @@ def test_a_job_array(over, openmpi, slurm, queue, tmp_path):
         assert {config["algorithm"] for config in configs} <= set(ALGORITHMS)
 
 
-@needs_resume
 def test_the_time_limit_s_signal_requeues_and_no_bit_is_lost(
     openmpi, slurm, queue, log, reference, tmp_path
 ):
     job = queue(openmpi, "slurm-requeue.sbatch", *LONG)
     run = tmp_path / "runs" / job
-    wait_until(lambda: iteration(run) >= 100, 60, "iteration 100")
+    wait_until(lambda: iteration(run) >= 40, 60, "iteration 40")
     slurm("scancel", "--batch", "--signal=USR1", job)  # as Slurm itself does before the limit
     assert slurm.wait(job) == "COMPLETED", log(job)
     assert slurm.show(job)["Restarts"] == "1", log(job)
     assert_same_bits(run, reference(*LONG))
 
 
-@needs_resume
 def test_a_lost_node(openmpi, slurm, hosts, queue, log, reference, tmp_path):
     """Slurm notices, queues the job again, and it goes on with the nodes that are left."""
     sbatch = ["--nodes=2", "--ntasks-per-node=4"]
     job = queue(openmpi, "slurm-requeue.sbatch", *LONG, "--checkpoint-every", "50", sbatch=sbatch)
     run = tmp_path / "runs" / job
-    wait_until(lambda: iteration(run) >= 100, 60, "iteration 100")
+    wait_until(lambda: iteration(run) >= 40, 60, "iteration 40")
     assert slurm.show(job)["NodeList"] == "h[1-2]"
     hosts.cut("h2")
     try:
         assert slurm.wait(job, 180) == "COMPLETED", log(job)
     finally:
         hosts.mend("h2")
-    assert slurm.show(job)["NodeList"] == "h1,h3"
+    assert slurm.show(job)["Restarts"] != "0", log(job)
     assert "h2" not in facts(run)["hosts"]
     assert_same_bits(run, reference(*LONG))

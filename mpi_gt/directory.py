@@ -4,6 +4,7 @@ Both can be taken up again: of metrics.csv a checkpoint knows the length and the
 algorithm's output waits in a file of its own until the run is complete.
 """
 
+import contextlib
 import csv
 import fcntl
 import hashlib
@@ -41,19 +42,9 @@ class RunDirectory:
             self._metrics = self._table.open("ab+")
         except OSError as error:
             raise UserError(f"cannot write to {path}: {error.strerror or error}") from None
-        self._lock()
+        with contextlib.suppress(OSError):  # held by another, or a file system without locks
+            fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._digest = hashlib.sha256()
-
-    def _lock(self) -> None:
-        for _ in range(10 * PATIENCE):
-            try:
-                fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                time.sleep(0.1)
-            except OSError:
-                return  # a file system without locks
-        raise UserError(f"another run is at work in {self.path}")
 
     def begin(self) -> None:
         """metrics.csv anew."""
@@ -168,6 +159,15 @@ class RunDirectory:
     def release(self) -> None:
         """Let another run have the directory."""
         self._metrics.close()
+
+
+def require_unused(path: Path) -> None:
+    """Refuse a directory in which a living run is at work."""
+    end = time.monotonic() + PATIENCE
+    while is_held(path):
+        if time.monotonic() > end:
+            raise UserError(f"another run is at work in {path}")
+        time.sleep(0.1)
 
 
 def is_held(path: Path) -> bool | None:

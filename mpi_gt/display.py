@@ -233,4 +233,5 @@ def show_runs(runs: list[dict[str, str]]) -> None:
     output.print(table)
     for run in runs:
         if run["note"]:
-            output.print(f"{run['run']}: {run['note']}", markup=False, highlight=False)
+            note = f"{run['run']}: {run['note']}"
+            output.print(note, markup=False, highlight=False, soft_wrap=True)

@@ -21,7 +21,7 @@ from .hosts import Hosts, read_hostfile
 from .machine import cores
 from .status import has_begun, mark_failed, read_facts
 from .watchdog import EXIT_CODE as STUCK
-from .watchdog import read_report
+from .watchdog import read_reports
 from .world import hosts_allotted, promised
 
 OUTCOME = "MPI_GT_OUTCOME"
@@ -189,7 +189,7 @@ class Child:
 
 def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
     """End an mpirun that waits for a host which is cut off, though its ranks have given up."""
-    while not has_begun(out) or read_report(out) is None:
+    while not has_begun(out) or not read_reports(out):
         time.sleep(1)
     time.sleep(GRACE)
     for folder in Path("/proc").glob("[0-9]*"):  # its ssh would stay, and hold our output open
@@ -232,9 +232,9 @@ def launch(
             return int(outcome.read_text())
     if (told := _told(out)) is not None:
         return told
-    report = read_report(out)
-    if report is not None:
-        why, code = report["text"], STUCK
+    reports = read_reports(out)
+    if reports:
+        why, code = reports[0]["text"], STUCK
     elif child.signals:
         number = child.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import status
 from .checkpoint import SLOTS, Part, Unusable, latest, part_path, read_part
 from .config import RunConfig
+from .directory import require_unused
 from .errors import UserError
 from .folder import require_free
 from .keeper import Keeper
@@ -171,6 +172,7 @@ def announce(
                 raise UserError("a checkpoint needs a run directory: give out as well")
             return config, _do_nothing
         require_free(Path(config.out), config.overwrite or config.reserved or config.resume)
+        require_unused(Path(config.out))
         going = proceed(config) if config.resume else config
         if going is None:
             raise UserError(f"{config.out} is finished; more iterations would extend it")

@@ -10,7 +10,7 @@ from .checkpoint import latest
 from .directory import is_held
 from .errors import UserError
 from .status import read_facts
-from .watchdog import read_report
+from .watchdog import read_reports
 
 
 def look_at(path: Path) -> dict[str, str]:
@@ -48,9 +48,9 @@ def true_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
         return status, f"{facts.get('error', 'no reason was written')}; {go_on}"
     if status != "running":
         return status, ""
-    report = read_report(path)
-    if report is not None:
-        return "failed", f"{report['text']}; {go_on}"
+    reports = read_reports(path)
+    if reports:
+        return "failed", f"{reports[0]['text']}; {go_on}"
     process = facts.get("process", {})
     here = process.get("host") == socket.gethostname()
     held = is_held(path)

@@ -1,5 +1,6 @@
 """The real commands under the real mpirun, and what they leave behind."""
 
+import contextlib
 import json
 import os
 import signal
@@ -237,7 +238,7 @@ def wait_for(condition, limit=60):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_are_passed_on_and_the_status_tells_the_truth(mpi, number, tmp_path):
+def test_signals_stop_the_run_and_the_status_tells_the_truth(mpi, number, tmp_path):
     out = tmp_path / "run"
     words = mpi.mpi_gt("run", "-n", "4", "--iterations", "10000000", "--out", out, "--quiet",
                        "--log-every", "50")  # fmt: skip
@@ -246,10 +247,44 @@ def test_signals_are_passed_on_and_the_status_tells_the_truth(mpi, number, tmp_p
     wait_for(lambda: rows.exists() and len(rows.read_text().splitlines()) > 2)
     process.send_signal(number)
     done = finish(process, limit=30)
-    assert done.code == 128 + number, str(done)
-    assert facts(out)["status"] == "failed"
-    assert number.name in facts(out)["error"]
+    assert done.code == 85, str(done)
+    assert done.err.count("mpi-gt") == 2, str(done)  # the command, and in it the one to go on
+    assert f"mpi-gt resume {out}" in done.err
+    assert facts(out)["status"] == "stopped"
     assert len(rows.read_text().splitlines()) > 2
+
+
+def test_a_second_interrupt_ends_at_once(openmpi, tmp_path):
+    """Also where a rank cannot obey: here, because it is suspended."""
+    out = tmp_path / "run"
+    words = openmpi.mpi_gt("run", "-n", "3", "--iterations", "10000000", "--out", out, "--quiet",
+                           "--log-every", "50")  # fmt: skip
+    process = start(words)
+    rows = out / "metrics.csv"
+    wait_for(lambda: rows.exists() and len(rows.read_text().splitlines()) > 2)
+    stuck = ranks_of(out)[-1]
+    os.kill(stuck, signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    done = finish(process, limit=15)
+    assert done.code == 130, str(done)
+    assert facts(out)["status"] == "failed"
+    assert "SIGINT" in facts(out)["error"]
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(stuck, signal.SIGKILL)
+
+
+def test_an_interrupt_before_the_ranks_are_up(openmpi, tmp_path):
+    out = tmp_path / "run"
+    process = start(openmpi.mpi_gt("run", "-n", "3", "--iterations", "1000000", "--out", out))
+    wait_for(lambda: (out / "run.json").exists())
+    assert facts(out)["status"] == "running"  # before the first rank
+    process.send_signal(signal.SIGINT)
+    done = finish(process, limit=15)
+    assert done.code in (130, 85), str(done)
+    assert facts(out)["status"] == ("failed" if done.code == 130 else "stopped")
 
 
 def ranks_of(out):

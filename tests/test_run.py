@@ -190,7 +190,7 @@ def test_names_with_brackets_are_shown_as_they_are(tmp_path, capsys):
     assert "[bold]" in capsys.readouterr().out.replace("\n", "")
 
 
-def test_an_interrupted_stacked_run_says_so(tmp_path):
+def test_a_stacked_run_stops_when_asked_and_says_so(tmp_path):
     from support import finish, start
 
     out = tmp_path / "run"
@@ -201,10 +201,11 @@ def test_an_interrupted_stacked_run_says_so(tmp_path):
         assert time.monotonic() - begin < 30
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    assert finish(process, limit=20).code == 128 + signal.SIGTERM
+    done = finish(process, limit=20)
+    assert done.code == 85
+    assert f"mpi-gt resume {out}" in done.err
     facts = json.loads((out / "run.json").read_text())
-    assert facts["status"] == "failed"
-    assert "SIGTERM" in facts["error"]
+    assert (facts["status"], facts["exit_code"]) == ("stopped", 85)
 
 
 def test_lost_message_is_reported_at_once(tmp_path, capsys, monkeypatch):

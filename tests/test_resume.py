@@ -1,0 +1,287 @@
+"""Stopping, killing and resuming real ranks: to the bit what an uninterrupted run gives."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support import finish, start
+from test_checkpoint import assert_same, damage_flip
+from test_launch import facts, ranks_of, wait_for
+
+from mpi_gt.checkpoint import glance, part_path
+from mpi_gt.cli import main
+from mpi_gt.config import EXCHANGES
+
+SIZE = ["-n", "4", "--seeds", "2", "--quiet", "--graph", "ring"]
+
+
+def far(out, iterations):
+    """Whether a run that measures every 10 iterations has come so far."""
+    rows = out / "metrics.csv"
+    return rows.exists() and len(rows.read_text().splitlines()) > iterations // 10 * 2
+
+
+def begin(mpi, out, *words, iterations=4000, until=60, command="run"):
+    words = [command, *SIZE, "--iterations", iterations, "--log-every", 10, *words, "--out", out]
+    process = start(mpi.mpi_gt(*words))
+    wait_for(lambda: far(out, until))
+    return process
+
+
+def references(mpi, call, tmp_path, *words, iterations, command="run"):
+    out = tmp_path / "reference"
+    call(mpi.mpi_gt(command, *SIZE, "--iterations", iterations, "--log-every", 10, *words,
+                    "--out", out))  # fmt: skip
+    return out
+
+
+def resume_until(mpi, call, out, *words, iterations):
+    return call(mpi.mpi_gt("resume", out, "--iterations", iterations, "--quiet", *words))
+
+
+def test_stopped_by_a_signal_and_resumed_with_another_exchange(mpi, call, tmp_path):
+    out = tmp_path / "run"
+    process = begin(mpi, out, iterations=10**7)
+    process.send_signal(signal.SIGTERM)
+    done = finish(process, limit=30)
+    assert done.code == 85, str(done)
+    at = facts(out)["stopped"]["iteration"]
+    positions = {
+        (glance(part_path(out, 0, node))["iteration"], glance(part_path(out, 0, node))["node"])
+        for node in range(4)
+    }
+    assert positions == {(at, node) for node in range(4)}
+    resume_until(mpi, call, out, "--exchange", "p2p", iterations=at + 100)
+    reference = references(mpi, call, tmp_path, iterations=at + 100)
+    assert_same(out, reference)
+    assert facts(out)["resumes"][0]["exchange"] == "p2p"
+
+
+@pytest.mark.parametrize("way", ["USR1 to mpirun", "TERM to one rank", "USR1 to all", "file"])
+def test_every_way_to_ask(mpi, way, call, tmp_path):
+    """Under a bare mpirun."""
+    out = tmp_path / "run"
+    words = ["run", *SIZE, "--iterations", "10000000", "--log-every", "10", "--out", str(out)]
+    process = start(mpi.mpirun(4, mpi.python, "-m", "mpi_gt", *words))
+    wait_for(lambda: far(out, 60))
+    if way == "USR1 to mpirun":
+        process.send_signal(signal.SIGUSR1)
+    elif way == "file":
+        (out / "stop").touch()
+    else:
+        for pid in ranks_of(out)[-1:] if way == "TERM to one rank" else ranks_of(out):
+            os.kill(pid, signal.SIGUSR1 if way == "USR1 to all" else signal.SIGTERM)
+    done = finish(process, limit=30)
+    assert done.code == 85, str(done)
+    assert facts(out)["status"] == "stopped"
+    assert done.err.count("stopped after iteration") == 1, str(done)
+
+
+KILLED = {
+    "gt": ["--algorithm", "gt:order=atc", "--exchange", "nonblocking"],
+    "decentlam": ["--algorithm", "decentlam", "--exchange", "persistent"],
+    "d-amsgrad": ["--algorithm", "d-amsgrad", "--exchange", "rma", "--dtype", "float32"],
+    "softmax": ["--algorithm", "gtadam", "--exchange", "persistent-p2p", "--problem",
+                "softmax:rows=64,features=3"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", KILLED)
+def test_killed_and_resumed(openmpi, mpi, case, call, tmp_path):
+    """A rank or mpirun, by SIGKILL; resumed by a bare mpirun, on the other MPI if there are two."""
+    words = [*KILLED[case], "--checkpoint-every", "20"]
+    out = tmp_path / "run"
+    process = begin(mpi, out, *words, iterations=10**7)
+    (rank, *_) = ranks_of(out)
+    parent = process.pid if case == "gt" else rank
+    begun = time.monotonic()
+    os.kill(parent, signal.SIGKILL)
+    done = finish(process, limit=30)
+    if parent == rank:
+        assert time.monotonic() - begun < 10
+        assert done.code == 1, str(done)
+        assert facts(out)["status"] == "failed"
+        assert f"mpi-gt resume {out}" in done.err
+    wait_for(lambda: not ranks_of(out), limit=15)
+    at = max(glance(part_path(out, slot, 0))["iteration"] for slot in (0, 1)) + 50
+    words = ["resume", str(out), "--iterations", str(at), "--quiet"]
+    call(openmpi.mpirun(4, openmpi.python, "-m", "mpi_gt", *words))
+    assert facts(out)["resumes"][0]["iteration"] >= at - 70
+    assert_same(out, references(openmpi, call, tmp_path, *KILLED[case], iterations=at))
+
+
+def test_every_exchange_stops_and_goes_on(openmpi, call, tmp_path):
+    """From one exchange to the next, a stop in each."""
+    out = tmp_path / "run"
+    at = 0
+    for index, exchange in enumerate(EXCHANGES):
+        words = ["--exchange", exchange]
+        if index == 0:
+            process = begin(openmpi, out, *words, iterations=10**6, until=20)
+        else:
+            process = start(openmpi.mpi_gt("resume", out, "--quiet", *words))
+            wait_for(lambda at=at: far(out, at + 40))
+        process.send_signal(signal.SIGINT)
+        done = finish(process, limit=30)
+        assert done.code == 85, str(done)
+        at = facts(out)["stopped"]["iteration"]
+    resume_until(openmpi, call, out, iterations=at + 5)
+    assert_same(out, references(openmpi, call, tmp_path, iterations=at + 5))
+    assert [each["exchange"] for each in facts(out)["resumes"]] == [*EXCHANGES[1:], "pickle"]
+
+
+def test_a_comparison_is_taken_up(openmpi, call, tmp_path):
+    words = ["--algorithms", "gt,dsgd,d-adabound", "--checkpoint-every", "50"]
+    out = tmp_path / "run"
+    process = begin(openmpi, out, *words, iterations=800, until=850, command="compare")
+    os.kill(ranks_of(out)[-1], signal.SIGKILL)
+    finish(process, limit=30)
+    done = call(openmpi.mpi_gt("resume", out, "--quiet"))
+    assert done.out == ""
+    taken_up = facts(out)["resumes"][0]
+    assert taken_up["algorithm"] == "dsgd"
+    reference = references(openmpi, call, tmp_path, *words, iterations=800, command="compare")
+    assert_same(out, reference)
+
+
+def test_a_damaged_part_of_one_rank(openmpi, call, tmp_path):
+    out = tmp_path / "run"
+    call(openmpi.mpi_gt("run", *SIZE, "--iterations", "90", "--log-every", "10", "--out", out,
+                        "--checkpoint-every", "40"))  # fmt: skip
+    newest = max((0, 1), key=lambda slot: glance(part_path(out, slot, 2))["iteration"])
+    damage_flip(part_path(out, newest, 2))
+    done = resume_until(openmpi, call, out, iterations=120)
+    assert done.err.count("node-00002 is damaged") == 1, str(done)
+    assert facts(out)["resumes"][0]["iteration"] == 80
+    assert_same(out, references(openmpi, call, tmp_path, iterations=120))
+
+
+def test_refused_on_other_ranks(mpi, call, tmp_path):
+    out = tmp_path / "run"
+    call(mpi.mpi_gt("run", *SIZE, "--iterations", "20", "--checkpoint-every", "10", "--out", out))
+    more = ["resume", str(out), "--iterations", "40"]
+    for words in (mpi.mpi_gt(*more, "-n", "3"), mpi.mpirun(3, mpi.python, "-m", "mpi_gt", *more)):
+        done = call(words, expect=2, limit=60)
+        assert done.err.count("has 4 ranks, not 3") == 1, str(done)
+    words = ["run", *SIZE, "--iterations", "40", "--resume", "--out", out, "--graph", "complete"]
+    done = call(mpi.mpi_gt(*words), expect=2)
+    assert done.err.count("its graph and weights was") == 1, str(done)
+    assert facts(out)["status"] == "finished"
+    done = call(mpi.mpirun(4, mpi.python, "-m", "mpi_gt", "resume", str(out)))
+    assert done.out.count("is finished") == 1
+
+
+@pytest.mark.parametrize("exchange", ["neighbor", "persistent-p2p", "allgather"])
+def test_the_watchdog_names_the_silent_neighbour(mpi, exchange, tmp_path):
+    out = tmp_path / "run"
+    words = ["--watchdog", "3", "--exchange", exchange, "--checkpoint-every", "200"]
+    words += ["--log-every", "1000000"]  # else it may be in a measurement that they wait
+    process = start(mpi.mpi_gt("run", *SIZE, "--iterations", "100000000", *words, "--out", out))
+    wait_for(lambda: (out / "checkpoints" / "b").exists() and glance(part_path(out, 0, 0)))
+    silent = rank_number(ranks_of(out), 2)
+    os.kill(silent, signal.SIGSTOP)
+    done = finish(process, limit=30)
+    assert done.code == 86, str(done)
+    assert facts(out)["status"] == "failed"
+    assert facts(out)["exit_code"] == 86
+    if exchange != "allgather":  # which all ranks are in, and all wait for one another
+        assert facts(out)["error"].endswith(f"silent: node 2 on {os.uname().nodename}")
+    assert "watchdog: node" in done.err
+    (report, *_) = (out / "watchdog").glob("*.json")
+    assert json.loads(report.read_text())["seconds"] >= 3
+    wait_for(lambda: not ranks_of(out), limit=15)
+
+
+def rank_number(pids, number):
+    """Which of the processes is that rank, by the environment its launcher gave it."""
+    names = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
+    for pid in pids:
+        for setting in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if setting.startswith(names) and int(setting.split(b"=")[1]) == number:
+                return pid
+    raise AssertionError(f"no rank {number}")
+
+
+SLOW = """
+import sys, time
+import mpi_gt.problems.huber as module
+from mpi4py import MPI
+evaluate = module.Huber.evaluate
+
+def slow(self, x):
+    time.sleep(1 + 3 * (MPI.COMM_WORLD.rank == 1))
+    return evaluate(self, x)
+
+module.Huber.evaluate = slow
+from mpi_gt.cli import main
+sys.exit(main())
+"""
+
+
+def test_slow_measuring_is_no_reason_to_bark(openmpi, call, tmp_path):
+    """The others wait for rank 1 longer than an exchange may take."""
+    words = ["run", "--quiet", "--iterations", "20", "--log-every", "20", "--watchdog", "2"]
+    call(openmpi.mpirun(3, openmpi.python, "-c", SLOW, *words, "--out", tmp_path / "run"))
+
+
+def test_a_disk_that_is_full(openmpi, call, tmp_path):
+    """A small file system of its own, where the tests may mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    out = disk / "run"
+    try:
+        words = [
+            *SIZE,
+            "--log-every",
+            "10",
+            "--checkpoint-every",
+            "50",
+            "--problem",
+            "huber:dim=99",
+        ]
+        process = start(openmpi.mpi_gt("run", *words, "--iterations", "100000000", "--out", out))
+        wait_for(lambda: glance(part_path(out, 1, 0)).get("iteration", 0) > 100)
+        (disk / "filler").write_bytes(bytes(free_bytes(disk)))
+        done = finish(process, limit=30)
+        assert done.code == 1, str(done)
+        assert f"cannot write {out}" in done.err, str(done)
+        assert "No space left on device" in done.err
+        assert "Traceback" not in done.err
+        assert facts(out)["status"] == "failed"
+        (disk / "filler").unlink()
+        at = max(glance(part_path(out, slot, 0)).get("iteration", 0) for slot in (0, 1)) + 20
+        resume_until(openmpi, call, out, iterations=at)
+        assert facts(out)["resumes"][0]["iteration"] >= at - 70
+        assert_same(out, references(openmpi, call, tmp_path, *words[len(SIZE) :], iterations=at))
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def free_bytes(disk):
+    facts = os.statvfs(disk)
+    return facts.f_bavail * facts.f_frsize
+
+
+def test_status_of_a_run_under_a_bare_mpirun_that_was_killed(openmpi, tmp_path, capsys):
+    out = tmp_path / "run"
+    words = ["run", *SIZE, "--iterations", "10000000", "--log-every", "10", "--out", str(out)]
+    process = start(openmpi.mpirun(4, openmpi.python, "-m", "mpi_gt", *words))
+    wait_for(lambda: far(out, 60))
+    assert main(["status", str(out)]) == 0
+    assert "running" in capsys.readouterr().out
+    process.kill()
+    finish(process)
+
+    def told():
+        assert main(["status", str(out)]) == 0
+        return "gone without a word" in capsys.readouterr().out
+
+    wait_for(told, limit=15)
+    assert facts(out)["status"] == "running"  # nobody was left to write

@@ -341,6 +341,9 @@ def _main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     wrong = promise and promise.foreign(library())
     if not wrong:
         MPI.Init_thread(MPI.THREAD_FUNNELED)  # only one thread calls MPI: spares it locks
+        if promise and promise.launcher == world.SRUN_PMIX:
+            # Open MPI (its issue 12495): a rank that is still in there crashes at a first message
+            time.sleep(0.5)
         wrong = promise and promise.broken(MPI.COMM_WORLD.size, library())
     if promise and wrong:
         return _refuse_world(promise, wrong, arguments)

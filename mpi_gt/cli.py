@@ -7,16 +7,18 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import launch
-from .commands import describe_graph, manage_data, show_status
+from . import launch, world
+from .commands import describe_graph, manage_data, show_status, write_hostfile
 from .errors import Diverged, Stopped, UserError
+from .machine import THREADS, library
 from .options import HIDDEN, build_parser
-from .spec import convert, nearest
+from .spec import convert, integer, nearest
 from .status import StorageError, mark_failed
 from .stopping import StopRequest
 
@@ -26,13 +28,14 @@ if TYPE_CHECKING:
     from .config import RunConfig
     from .reproduce import Study
 
-# one rank, one core: a BLAS that starts threads in each of them only gets in the way
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
 
 def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The command and its options, still as text."""
     parser, commands = build_parser()
+    arguments, words = list(arguments), None
+    if arguments[:1] == ["submit"] and "--" in arguments:  # behind it, another command
+        where = arguments.index("--")
+        arguments, words = arguments[:where], arguments[where + 1 :]
     namespace, unknown = parser.parse_known_args(arguments)
     given = vars(namespace)
     command = given.pop("command")
@@ -42,7 +45,7 @@ def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
         ]
         word = unknown[0].partition("=")[0]
         raise UserError(f"{command} does not take '{unknown[0]}'{nearest(word, known)}")
-    return command, given
+    return command, given if command != "submit" else {"words": words or [], **given}
 
 
 def make_config(command: str, given: dict[str, Any], ranks: int | None = None) -> "RunConfig | int":
@@ -101,6 +104,7 @@ def _unless_finished(directory: str, config: "RunConfig | None") -> "RunConfig |
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    # one rank, one core: a BLAS that starts threads in each of them only gets in the way
     for name in THREADS:  # read when numpy is imported, which nothing up to here has done
         os.environ.setdefault(name, "1")
     for stream in (sys.stdout, sys.stderr):
@@ -139,6 +143,9 @@ def _main_alone(arguments: list[str]) -> int:
         from . import laboratory
 
         return laboratory.scale(given, convert_flags, _launch)
+    if command == "doctor":
+        return _examine_alone(**given)
+    hostfile = given.pop("hostfile", None)
     config = make_config(command, given)
     if isinstance(config, int):
         return config
@@ -150,30 +157,87 @@ def _main_alone(arguments: list[str]) -> int:
         )
     assert config.out is not None
     try:
+        if config.stacked and hostfile is not None:
+            raise UserError("--stacked is one process: it takes no --hostfile")
         if config.stacked:
             return _run_stacked(config)
         # the ranks are told the directory that was chosen here; of two flags the later one wins
         told = [] if command == "resume" else [f"--out={config.out}"]
         told += [] if config.resume else ["--reserved"]
-        return _launch([command, *told, *arguments[1:]], config)
+        return _launch([command, *told, *arguments[1:]], config, hostfile=hostfile)
     finally:
         _give_back(config)
 
 
-def _launch(words: list[str], config: "RunConfig", look: Callable[[], None] | None = None) -> int:
+def _examine_alone(n: str | None = None, hostfile: str | None = None) -> int:
+    """The command `doctor` outside mpirun: on this machine, or on n ranks of their own."""
+    from .doctor import examine_machine
+
+    if n is not None:
+        return launch.launch(["doctor"], integer("-n", n), None, hostfile=hostfile)
+    if hostfile is not None:
+        raise UserError("--hostfile is for ranks: add -n N")
+    return examine_machine()
+
+
+SUBMITTED = ("run", "profile", "compare", "sweep", "reproduce", "resume")
+
+
+def _submit(words: list[str], **options: Any) -> int:
+    """The command `submit`: what is wrong with the command inside is told before it is queued."""
+    from .submit import size, submit
+
+    if not words:
+        raise UserError("submit what? Add the command behind two dashes: -- run --seeds 5")
+    command, given = parse(words)
+    if command not in SUBMITTED or given.pop("hostfile", None) is not None:
+        what = "--hostfile" if command in SUBMITTED else command
+        raise UserError(f"submit is for {', '.join(SUBMITTED)}, not for {what}")
+    n = size(options["nodes"], options["ntasks_per_node"])
+    if convert("-n", int, given.get("n", str(n))) != n:
+        raise UserError(f"-n {given['n']} does not fit: nodes times tasks are {n} ranks")
+    return submit(words, _check_submitted(command, {"n": str(n), **given}), **options)
+
+
+def _check_submitted(command: str, given: dict[str, Any]) -> bool:
+    """Find what is wrong with a command; whether it leaves open where to write."""
+    from .config import read_toml
+
+    chosen = "chosen in the job"
+    if command == "reproduce":
+        make_studies({**given, "out": chosen})
+        return False
+    if command == "resume":
+        make_config(command, given)
+        return False
+    file = given.get("file")
+    named = "out" in given or (file is not None and "out" in read_toml(Path(file)))
+    make_config(command, {"out": chosen, **given})
+    return not named
+
+
+def _launch(
+    words: list[str],
+    config: "RunConfig",
+    look: Callable[[], None] | None = None,
+    hostfile: str | None = None,
+) -> int:
     """On ranks of its own; run.json is there before they are."""
     from .resume import announce
 
     assert config.out is not None
     assert config.n is not None
+    config, take_back = announce(config, None)
+    code = UserError.exit_code
     try:
-        config, take_back = announce(config, None)
-        code = launch.launch(words, config.n or 0, Path(config.out or ""), look)
+        code = launch.launch(words, config.n or 0, Path(config.out or ""), look, hostfile)
     except KeyboardInterrupt:  # before mpirun was there, or after
-        mark_failed(Path(config.out or ""), "interrupted by SIGINT", 128 + signal.SIGINT)
+        code = 128 + signal.SIGINT
+        mark_failed(Path(config.out or ""), "interrupted by SIGINT", code)
         raise
-    if code == UserError.exit_code:
-        take_back()
+    finally:
+        if code == UserError.exit_code:
+            take_back()
     return code
 
 
@@ -298,11 +362,23 @@ def _main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     """One rank of several. Root reports; all leave with the same code."""
     import mpi4py
 
-    mpi4py.rc.thread_level = "funneled"  # only one thread calls MPI: spares it locks
+    mpi4py.rc.initialize = False  # not under another MPI's launcher, where some abort
+    mpi4py.rc.finalize = True
+    warnings.filterwarnings("ignore", "suspicious MPI")  # mpi4py's, from each rank; ours is below
     # the messages of many seeds are then still sent at once (Open MPI, one host)
     os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", launch.EAGER_LIMIT)
     from mpi4py import MPI
 
+    promise = world.promised()
+    wrong = promise and promise.foreign(library())
+    if not wrong:
+        MPI.Init_thread(MPI.THREAD_FUNNELED)  # only one thread calls MPI: spares it locks
+        if promise and promise.launcher == world.SRUN_PMIX:
+            # Open MPI (its issue 12495): a rank that is still in there crashes at a first message
+            time.sleep(0.5)
+        wrong = promise and promise.broken(MPI.COMM_WORLD.size, library())
+    if promise and wrong:
+        return _refuse_world(promise, wrong, arguments)
     comm = MPI.COMM_WORLD
     directory: list[Path] = []
     try:
@@ -310,6 +386,20 @@ def _main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     except BaseException as error:
         _abort(comm, error, directory)
     return int(comm.bcast(launch.leave_outcome(code) if comm.rank == 0 else None))
+
+
+def _refuse_world(promise: world.Promise, wrong: str, arguments: list[str]) -> int:
+    """Each process takes itself for root and cannot ask the others: the launcher's rank 0 tells."""
+    if promise.rank > 0:
+        time.sleep(3)  # the first exit code has some launchers end the others
+        return 0 if launch.OUTCOME in os.environ else UserError.exit_code
+    if arguments[:1] == ["doctor"]:
+        from .doctor import examine_machine
+
+        examine_machine(wrong)
+    else:
+        print(f"mpi-gt: error: {wrong}", file=sys.stderr, flush=True)
+    return launch.leave_outcome(UserError.exit_code)
 
 
 def _run_of_rank(
@@ -320,8 +410,8 @@ def _run_of_rank(
     from .bench import BenchPlan
     from .display_lab import show_bench
 
-    def prepare() -> "RunConfig | BenchPlan | list[Study] | int":
-        """What to run, or the exit code of what root has done alone."""
+    def prepare() -> "RunConfig | BenchPlan | list[Study] | int | None":
+        """What to run (None: doctor), or the exit code of what root has done alone."""
         try:
             command, given = parse(arguments)
         except SystemExit as done:  # --help or --version, printed by now
@@ -335,6 +425,12 @@ def _run_of_rank(
             from .laboratory import make_bench
 
             return make_bench(given)
+        if given.pop("hostfile", None) is not None and launch.OUTCOME not in os.environ:
+            raise UserError(
+                "--hostfile goes with -n, not with an mpirun of yours, which has its own"
+            )
+        if command == "doctor":
+            return None
         if command in ALONE:
             return ALONE[command](**given)
         return make_config(command, given, comm.size)
@@ -345,6 +441,10 @@ def _run_of_rank(
         what = comm.bcast(on_root(comm, prepare))
         if isinstance(what, int):
             return what
+        if what is None:
+            from .doctor import examine_ranks
+
+            return examine_ranks(comm)
         if isinstance(what, list):
             return _reproduce_on_ranks(comm, what, directory, any(comm.bcast(quiet)), stop)
         if isinstance(what, BenchPlan):
@@ -454,6 +554,8 @@ ALONE: dict[str, Callable[..., int]] = {
     "graph": describe_graph,
     "data": manage_data,
     "predict": _predict,
+    "hostfile": write_hostfile,
+    "submit": _submit,
     "status": show_status,
     "theory": _describe_theory,
 }

@@ -1,4 +1,4 @@
-"""The commands that need no ranks: looking at graphs, and at datasets."""
+"""The commands that need no ranks: graphs, datasets, lists of hosts."""
 
 import sys
 from pathlib import Path
@@ -44,6 +44,22 @@ def describe_graph(
             raise UserError(f"cannot write {target}: {error}") from None
         if not quiet:
             print(f"wrote {target}")
+    return 0
+
+
+def write_hostfile(nodes: str, mpi: str, out: str | None = None) -> int:
+    """The command `hostfile`."""
+    from .hosts import hostfile_text, parse_nodes
+
+    text = hostfile_text(parse_nodes(nodes), mpi)
+    if out is None:
+        print(text, end="")
+        return 0
+    try:
+        Path(out).write_text(text.replace("THIS_FILE", out), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}") from None
+    print(f"wrote {out}")
     return 0
 
 

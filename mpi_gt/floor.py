@@ -1,7 +1,6 @@
 """The floor of `mpi-gt bench`: the same collective from C, compiled with the mpicc at hand."""
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -35,8 +34,8 @@ def measure_floor(plan: BenchPlan, directory: Path) -> None:
 def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]]:
     assert plan.n is not None
     kind = launch.brand(mpirun)
-    words = launch.command(mpirun, kind, plan.n)
-    env = {**launch.environment(kind, plan.n)}
+    env = launch.environment(kind, plan.n, None)
+    words = launch.command(mpirun, kind, plan.n, None, env)
     env.setdefault("OMPI_MCA_btl_sm_eager_limit", launch.EAGER_LIMIT)
     limit = 60 + 20 * plan.seconds * len(plan.sizes)
     with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
@@ -47,7 +46,7 @@ def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]
         def execute(graph: Path, arguments: list[str]) -> str:
             done = subprocess.run(
                 [*words, program, str(graph), *arguments],
-                env={**os.environ, **env},
+                env=env,
                 check=True,
                 capture_output=True,
                 text=True,

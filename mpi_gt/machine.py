@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from .world import hosts_allotted
 
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETTINGS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
+    *THREADS,
     "OMPI_MCA_",
     "PRTE_MCA_",
     "MPIR_CVAR_",
@@ -34,12 +35,29 @@ def cores() -> int:
     return len(siblings) or os.cpu_count() or 1
 
 
-def rank_facts() -> tuple[str, int]:
-    """This rank's host and that host's cores."""
-    return socket.gethostname(), cores()
+def library() -> str:
+    """What the MPI library says of itself; name and version are in the first line."""
+    from mpi4py import MPI
+
+    return MPI.Get_library_version().split("\x00")[0].strip()
 
 
-def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:
+class RankFacts(NamedTuple):
+    """Where one rank is."""
+
+    host: str
+    cores: int  # of that host
+    threads: int  # that its BLAS may start
+
+
+def rank_facts() -> RankFacts:
+    """Of this rank."""
+    threads = [os.environ.get(name, "1") for name in THREADS]
+    counts = [int(text) for text in threads if text.isdecimal()]
+    return RankFacts(socket.gethostname(), cores(), max(counts, default=1))
+
+
+def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
     """What run.json says of where it ran; `ranks` of every rank, None without MPI."""
     from . import kernels  # and with it numpy, which the parent of mpirun does without
 
@@ -61,21 +79,41 @@ def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:
     from mpi4py import MPI
 
     facts["mpi"] = {
-        "library": MPI.Get_library_version().split("\x00")[0].strip().splitlines()[0],
+        "library": library().splitlines()[0],
         "standard": ".".join(map(str, MPI.Get_version())),
         "thread_level": _thread_level(MPI.Query_thread()),
     }
-    facts["hosts"] = [host for host, _ in ranks]
-    cores = dict(ranks)
+    facts["hosts"] = [rank.host for rank in ranks]
+    cores = {rank.host: rank.cores for rank in ranks}
     per_host = Counter(facts["hosts"])
     facts["ranks_per_core"] = max(count / cores[host] for host, count in per_host.items())
+    facts["warnings"] += complaints(ranks, hosts_allotted())
+    return facts
+
+
+def complaints(ranks: list[RankFacts], allotted: int) -> list[str]:
+    """What makes a run slow or its times useless, in plain words; `allotted` counts hosts."""
+    found = []
+    cores = {rank.host: rank.cores for rank in ranks}
+    per_host = Counter(rank.host for rank in ranks)
+    if allotted > 1 and len(ranks) > 1 and len(per_host) == 1:
+        found.append(
+            f"all {len(ranks)} ranks are on {ranks[0].host}, though there are {allotted} hosts: "
+            "did the launcher get the list of hosts, or does it oversubscribe the first one?"
+        )
     for host, count in per_host.items():
         if count > cores[host]:
-            facts["warnings"].append(
+            found.append(
                 f"{count} ranks share {cores[host]} cores on {host}: the numbers are right, "
                 "but the times say little about a machine with a core for each rank"
             )
-    return facts
+    threads = max(rank.threads for rank in ranks)
+    if threads > 1:
+        found.append(
+            f"BLAS may start {threads} threads in each rank, which get in one another's way: "
+            "set OMP_NUM_THREADS=1 (or set none of " + ", ".join(THREADS) + ")"
+        )
+    return found
 
 
 def _versions() -> dict[str, str]:

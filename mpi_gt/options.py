@@ -145,6 +145,37 @@ examples:
   mpi-gt theory --problem my_module:MyProblem --L 2 --G 5 --sigma2 0.1 --f-star 0 --json
 """
 
+HOSTFILE_HELP = """\
+Write a list of hosts in the format of the MPI that is to read it.
+
+examples:
+  mpi-gt hostfile --nodes h1:4,h2:4 --mpi openmpi --out hosts
+  mpi-gt run -n 8 --hostfile hosts                      the run that uses it
+"""
+
+SUBMIT_HELP = """\
+Write the Slurm script of a command and submit it. What is wrong with the command is told now,
+not after hours in the queue.
+
+examples:
+  mpi-gt submit --nodes 4 --ntasks-per-node 4 --time 01:00:00 -- run --graph ring --seeds 5
+  mpi-gt submit --nodes 4 --ntasks-per-node 4 --time 01:00:00 --print -- run      only shows it
+  mpi-gt submit --nodes 2 --ntasks-per-node 8 --time 04:00:00 --requeue -- run --iterations 100000
+  mpi-gt submit ... --launcher pmix --sbatch=--partition=main -- compare --algorithms gt,dsgd
+"""
+
+DOCTOR_HELP = """\
+Look at the MPI, the launcher, the hosts and their cores; time an exchange between neighbours; say
+in plain words what is wrong.
+
+examples:
+  mpi-gt doctor                        this machine
+  mpi-gt doctor -n 16 --hostfile hosts
+  mpirun -n 16 mpi-gt doctor           under a launcher of yours, srun as well
+
+exit codes: 0 a run can start (there may be warnings), 2 it could not
+"""
+
 EPILOG = """\
 SPEC is a name, or NAME:key=value,... to set its options. Names, options and defaults:
 {registered}
@@ -208,6 +239,10 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "--overwrite": {"action": "store_true", "help": "replace the run in an existing directory"},
     "--resume": {"action": "store_true", "help": "go on with the run in --out, if there is one"},
     "--quiet": {"action": "store_true", "help": "say nothing but errors"},
+}
+HOSTFILE_OPTION: dict[str, Any] = {
+    "metavar": "FILE",
+    "help": "with -n: the hosts to run on, in the format of this MPI (see mpi-gt hostfile)",
 }
 ALGORITHM_OPTION: dict[str, Any] = {
     "metavar": "SPEC",
@@ -273,6 +308,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     for runner in (run, profile, compare, sweep):
         runner.add_argument("file", nargs="?", metavar="FILE.toml", help="options; flags win")
         runner.add_argument("-n", metavar="N", help="nodes: starts N ranks, unless mpirun did")
+        runner.add_argument("--hostfile", **HOSTFILE_OPTION)
     for runner in (run, profile):
         runner.add_argument("--algorithm", **ALGORITHM_OPTION)
         runner.add_argument(
@@ -394,6 +430,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     resume = command("resume", "go on with an interrupted run, or extend one", RESUME_HELP)
     resume.add_argument("directory", metavar="DIR", help="the run's directory")
     resume.add_argument("-n", metavar="N", help="nodes, as many as the run has")
+    resume.add_argument("--hostfile", **HOSTFILE_OPTION)
     resume.add_argument("--iterations", metavar="T", help="go on to this one (default the run's)")
     for name in ("--exchange", "--checkpoint-every", "--checkpoint-minutes", "--watchdog"):
         text = RUN_OPTIONS[name]["help"].partition(" (default")[0]  # the defaults are the run's
@@ -410,6 +447,36 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     data.add_argument("--data-dir", **RUN_OPTIONS["--data-dir"])
     data.add_argument("--out", metavar="FILE", help="write what is shown into this file as well")
     data.add_argument("--quiet", action="store_true", help="say nothing but errors")
+
+    hostfile = command("hostfile", "write a list of hosts for mpirun", HOSTFILE_HELP)
+    hostfile.add_argument("--nodes", required=True, metavar="NAME:SLOTS,...", help="the hosts")
+    hostfile.add_argument("--mpi", required=True, metavar="openmpi|mpich", help="who will read it")
+    hostfile.add_argument("--out", metavar="FILE", help="write it there (default: show it)")
+
+    submit = command("submit", "submit a command to Slurm", SUBMIT_HELP)
+    submit.usage = "mpi-gt submit --nodes N --ntasks-per-node M --time T [options] -- COMMAND ..."
+    submit.add_argument("--nodes", required=True, metavar="N", help="how many hosts")
+    submit.add_argument("--ntasks-per-node", required=True, metavar="M", help="ranks on each")
+    submit.add_argument("--time", required=True, metavar="HH:MM:SS", help="the time limit")
+    submit.add_argument(
+        "--launcher",
+        metavar="NAME",
+        help="mpirun (default; either MPI), pmix (srun, Open MPI) or pmi2 (srun, MPICH)",
+    )
+    submit.add_argument(
+        "--requeue",
+        action="store_true",
+        help="a minute before the time limit write a checkpoint, queue again and go on (run only)",
+    )
+    submit.add_argument(
+        "--sbatch", action="append", metavar="OPTION", help="for sbatch; may be given again"
+    )
+    submit.add_argument("--out", metavar="FILE", help="keep the script there as well")
+    submit.add_argument("--print", action="store_true", help="show the script, submit nothing")
+
+    doctor = command("doctor", "find out what is wrong with MPI or the launcher", DOCTOR_HELP)
+    doctor.add_argument("-n", metavar="N", help="starts N ranks, unless mpirun did")
+    doctor.add_argument("--hostfile", **HOSTFILE_OPTION)
     return parser, dict(subparsers.choices)
 
 

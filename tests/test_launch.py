@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import finish, start
+from support import ROOT_OF_REPOSITORY, find_mpi, finish, start
 
 from mpi_gt.config import EXCHANGES
 
@@ -141,14 +141,52 @@ def test_another_number_of_ranks_than_asked_for(mpi, call, tmp_path):
     assert done.err.count("-n 16 was asked for, but there are 2 MPI ranks") == 1
 
 
-def test_one_brand_s_mpirun_with_another_s_mpi4py(openmpi, mpi, call, tmp_path):
-    """Every rank is then a world of one: `-n` finds out."""
-    if mpi.name == "openmpi":
-        return
-    words = mpi.mpirun(2, str(openmpi.bin / "mpi-gt"), "run", "-n", "2", "--quiet")
-    done = call(words, cwd=tmp_path, expect=None, limit=60)
-    assert done.code != 0, str(done)
-    assert "-n 2 was asked for, but there are 1 MPI ranks" in done.err
+def test_one_brand_s_mpirun_with_another_s_mpi4py(mpi, call, tmp_path):
+    """Every rank would be a world of one, or abort: it is found out before."""
+    other = find_mpi("mpich" if mpi.name == "openmpi" else "openmpi")
+    assert other is not None
+    for command in ("run", "doctor"):
+        words = mpi.mpirun(3, str(other.bin / "mpi-gt"), command)
+        done = call(words, cwd=tmp_path, expect=2, limit=60)
+        text = done.out if command == "doctor" else done.err
+        assert text.count("started 3 processes, but every process is a world of its own") == 1
+        assert "another MPI" in text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_doctor(mpi, call):
+    done = call(mpi.mpirun(4, str(mpi.bin / "mpi-gt"), "doctor"), env={"OMP_NUM_THREADS": "3"})
+    assert {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi.name] in done.out
+    assert "4 on 1 host" in done.out
+    assert done.out.count(" us\n") == 2, str(done)
+    assert done.out.count("BLAS may start 3 threads") == 1
+    alone = call(mpi.mpi_gt("doctor"), env={"OMP_NUM_THREADS": "1"})
+    assert "nothing is wrong" in alone.out, str(alone)
+    assert str(mpi.bin / "mpirun") in alone.out
+    assert "4 on 1 host" in call(mpi.mpi_gt("doctor", "-n", "4")).out
+
+
+def test_a_host_list_of_one_host(mpi, call, tmp_path):
+    (tmp_path / "lines").write_text("localhost\n" * 3)  # as $PBS_NODEFILE has it
+    options = ["--iterations", "20", "--quiet", "--out"]
+    files = {"a": ROOT_OF_REPOSITORY / "hostfiles" / f"{mpi.name}-one-machine", "b": "lines"}
+    for name, file in files.items():
+        words = ["run", "-n", "3", "--hostfile", file, *options, name]
+        call(mpi.mpi_gt(*words), cwd=tmp_path)
+    call(mpi.mpi_gt("run", "-n", "3", *options, "c"), cwd=tmp_path)
+    assert len({(tmp_path / name / "final.npz").read_bytes() for name in "abc"}) == 1
+    words = ["run", "--hostfile", "lines", "--iterations", "5"]
+    done = call(mpi.mpirun(2, str(mpi.bin / "mpi-gt"), *words), cwd=tmp_path, expect=2)
+    assert done.err.count("--hostfile goes with -n") == 1
+
+
+def test_warnings_are_kept(openmpi, call, tmp_path):
+    words = ["run", "-n", "2", "--iterations", "5", "--out", "run"]
+    env = {"OMP_NUM_THREADS": "2", "MPI_GT_HOSTS": "4"}
+    done = call(openmpi.mpi_gt(*words), cwd=tmp_path, env=env)
+    for text in ("BLAS may start 2 threads", "all 2 ranks are on"):
+        assert done.err.count(text) == 1, str(done)
+        assert sum(text in warning for warning in facts(tmp_path / "run")["warnings"]) == 1
 
 
 def test_divergence(mpi, call, tmp_path):

@@ -14,7 +14,7 @@ from mpi_gt.exchange import EXCHANGES
 PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
-    0: ("errors", "files", "fuse", "kernels", "spec"),
+    0: ("errors", "files", "fuse", "hosts", "kernels", "spec", "world"),
     1: (
         "graphs",
         "algorithms",
@@ -64,7 +64,18 @@ LAYERS = {
         "runs",
         "scale",
     ),
-    5: ("floor", "laboratory", "launch", "commands", "options", "cli", "__init__", "__main__"),
+    5: (
+        "commands",
+        "doctor",
+        "floor",
+        "laboratory",
+        "launch",
+        "options",
+        "submit",
+        "cli",
+        "__init__",
+        "__main__",
+    ),
 }
 FLOOR = {name: layer for layer, names in LAYERS.items() for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -1,0 +1,20 @@
+#!/bin/bash
+# One run on all ranks of a PBS Pro job. Its list of hosts, a line a rank, serves either MPI.
+#
+#   qsub scripts/batch/pbs.sh
+#
+# Change: the #PBS lines (size, time; add a queue as your cluster wants it), the way to your
+# environment, and the options of the run. The hosts must let one another in by ssh, unless your
+# MPI was built for PBS.
+#PBS -N mpi-gt
+#PBS -l select=4:ncpus=4:mpiprocs=4
+#PBS -l walltime=01:00:00
+#PBS -j oe
+
+cd "$PBS_O_WORKDIR" || exit
+# module load openmpi                          # a cluster's own MPI
+PATH=${MPI_GT_BIN:+$MPI_GT_BIN:}$PATH          # MPI_GT_BIN: the folder with mpi-gt, if not on PATH
+
+mpi-gt run -n "$(grep -c . "$PBS_NODEFILE")" --hostfile "$PBS_NODEFILE" \
+    --out "runs/${PBS_JOBID%%.*}" \
+    --problem huber --graph er:p=0.7 --iterations 20000 --seeds 5 "$@"

@@ -1,0 +1,150 @@
+"""Four hosts, and a Slurm on them: made once for all tests, gone afterwards whatever happened.
+
+Needs root on Linux; on Debian and Ubuntu what is missing is installed.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import namespaces
+import pytest
+import slurm as slurm_module
+from common import NODES, RANKS
+from support import Finished, Mpi, find_mpi, plain_environment, skip_or_fail, start
+from support import finish as finish_here
+
+HOST_TOOLS = {"ip": "iproute2", "tc": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client"}
+SLURM_TOOLS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client",
+               "munged": "munge"}  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _terminated_is_interrupted():
+    """So that what the fixtures have started is ended then as well."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, previous)
+
+
+def require(tools: dict[str, str], extra: tuple[str, ...] = ()) -> None:
+    """Have the tools here, by installing their packages if need be."""
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    if os.geteuid() != 0:
+        skip_or_fail("namespaces as hosts need root")
+    packages = {package for tool, package in tools.items() if shutil.which(tool) is None} | {
+        package
+        for package in extra
+        if not list(Path("/var/lib/dpkg/info").glob(f"{package}*.list"))
+    }
+    if packages:
+        if shutil.which("apt-get") is None:
+            skip_or_fail(f"not installed, and there is no apt-get: {', '.join(sorted(packages))}")
+        install(sorted(packages))
+
+
+def install(packages: list[str]) -> None:
+    """Without starting any service: the tests have their own."""
+    policy = Path("/usr/sbin/policy-rc.d")
+    ours = not policy.exists()
+    if ours:
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+    try:
+        for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+            done = subprocess.run(
+                ["apt-get", "-qq", *words],
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            if done.returncode:
+                skip_or_fail(f"apt-get {words[0]} did not work: {done.stderr}")
+    finally:
+        if ours:
+            policy.unlink()
+
+
+@pytest.fixture(scope="session")
+def hosts(tmp_path_factory):
+    require(HOST_TOOLS)
+    if namespaces.run("unshare", "--net", "--uts", "true", check=False).returncode:
+        skip_or_fail("this machine makes no namespaces")
+    made = namespaces.Hosts(tmp_path_factory.mktemp("hosts"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def slurm(hosts, tmp_path_factory):
+    require(SLURM_TOOLS, extra=("libpmix2",))
+    for library in Path("/usr/lib").glob("*/pmix2/lib/libpmix.so.2"):
+        if not library.with_suffix("").exists():  # the name that Slurm's plugin asks for
+            library.with_suffix("").symlink_to(library.name)
+    made = slurm_module.Slurm(hosts, tmp_path_factory.mktemp("slurm"), plain_environment())
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def reference(openmpi, tmp_path_factory):
+    """The run on this machine alone, uninterrupted, to compare with: made once for its options."""
+    made: dict[tuple, Path] = {}
+
+    def run(*options) -> Path:
+        if options not in made:
+            made[options] = tmp_path_factory.mktemp("reference") / "run"
+            words = openmpi.mpi_gt("run", "-n", RANKS, *options, "--out", made[options])
+            done = finish_here(start(words))
+            assert done.code == 0, str(done)
+        return made[options]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def mpich() -> Mpi:
+    found = find_mpi("mpich")
+    if found is None:
+        skip_or_fail("no MPICH: scripts/test sets it up")
+    return found
+
+
+@pytest.fixture
+def on_h1(hosts):
+    """Start a command of that MPI on the first host."""
+
+    def go(mpi, *words, cwd=None, env=None):
+        settings = {**hosts.environment(mpi.name), **hosts.ssh_environment(mpi.name)}
+        return start([*hosts.inside("h1"), *words], cwd, {**settings, **(env or {})})
+
+    return go
+
+
+@pytest.fixture
+def finish(hosts):
+    """Wait for what was started there; past the limit a failure that shows who still runs."""
+
+    def finish(process, limit: float = 120) -> Finished:
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            left = hosts.list_processes()
+            hosts.end_processes()
+            out, err = process.communicate(timeout=20)
+            shown = Finished(-9, out, err)
+            pytest.fail(f"still running after {limit} s: {process.args}\n{shown}\n{left}")
+        return Finished(process.returncode, out, err)
+
+    return finish
+
+
+@pytest.fixture
+def hostfile(mpi, call, tmp_path):
+    path = tmp_path / "hosts"
+    call(mpi.mpi_gt("hostfile", "--nodes", NODES, "--mpi", mpi.name, "--out", path))
+    return path

@@ -1,0 +1,116 @@
+"""Runs over four hosts that have nothing in common but the disk, started by mpirun through ssh."""
+
+import re
+
+from common import (
+    LONG,
+    NODES,
+    OPTIONS,
+    RANKS,
+    TEMPLATES,
+    assert_same_bits,
+    facts,
+    iteration,
+)
+from namespaces import wait_until
+
+from mpi_gt.hosts import parse_nodes
+
+SPREAD = [host for host, slots in parse_nodes(NODES).items() for _ in range(slots)]
+
+
+def run_on_hosts(mpi, on_h1, finish, hostfile, out, *options, expect=0):
+    words = ["run", "-n", RANKS, "--hostfile", hostfile, *options, "--out", out]
+    done = finish(on_h1(mpi, *mpi.mpi_gt(*words)))
+    assert done.code == expect, str(done)
+    return done
+
+
+def test_a_run_over_four_hosts_has_the_bits_of_one_machine(
+    mpi, on_h1, finish, hostfile, reference, tmp_path
+):
+    run_on_hosts(mpi, on_h1, finish, hostfile, tmp_path / "run", *OPTIONS)
+    assert facts(tmp_path / "run")["hosts"] == SPREAD
+    assert_same_bits(tmp_path / "run", reference(*OPTIONS))
+    assert {path.name for path in tmp_path.iterdir()} == {"hosts", "run"}  # nothing left over
+
+
+def test_a_slow_link_costs_time_and_no_bit(
+    openmpi, hosts, on_h1, finish, call, reference, tmp_path
+):
+    hostfile = tmp_path / "hosts"
+    call(openmpi.mpi_gt("hostfile", "--nodes", NODES, "--mpi", "openmpi", "--out", hostfile))
+    run_on_hosts(openmpi, on_h1, finish, hostfile, tmp_path / "fast", *OPTIONS)
+    hosts.slow_down("h4", "4mbit")
+    try:
+        run_on_hosts(openmpi, on_h1, finish, hostfile, tmp_path / "slow", *OPTIONS)
+    finally:
+        hosts.speed_up("h4")
+    assert_same_bits(tmp_path / "slow", reference(*OPTIONS))
+    fast, slow = (facts(tmp_path / run)["seconds_per_iteration"] for run in ("fast", "slow"))
+    assert slow > 2 * fast
+
+
+def test_doctor_looks_at_all_hosts(mpi, on_h1, finish, hostfile):
+    done = finish(on_h1(mpi, *mpi.mpi_gt("doctor", "-n", RANKS, "--hostfile", hostfile)))
+    assert done.code == 0, str(done)
+    assert "8 on 4 hosts" in done.out, str(done)
+    assert re.search(r"h1 +3 ranks", done.out)
+    assert re.search(r"ring exchange +80 bytes to each neighbour in [\d,]+ us", done.out)
+
+
+def test_all_ranks_on_one_host_of_several_is_a_warning(openmpi, on_h1, finish, tmp_path):
+    """As with --oversubscribe, which has Open MPI fill the first host."""
+    words = openmpi.mpirun(4, str(openmpi.bin / "mpi-gt"), "run", "--iterations", "5")
+    done = finish(on_h1(openmpi, *words, "--out", tmp_path / "run", env={"MPI_GT_HOSTS": "4"}))
+    assert done.code == 0, str(done)
+    assert done.err.count("all 4 ranks are on h1, though there are 4 hosts") == 1, str(done)
+    assert any("all 4 ranks" in warning for warning in facts(tmp_path / "run")["warnings"])
+
+
+def test_bad_input_over_several_hosts(mpi, on_h1, finish, hostfile, tmp_path):
+    options = ["--graph", "er:p=0", "--quiet"]
+    done = run_on_hosts(mpi, on_h1, finish, hostfile, tmp_path / "run", *options, expect=2)
+    assert done.err.count("mpi-gt: error:") == 1, str(done)
+
+
+def test_the_pbs_template_on_its_list_of_hosts(mpi, on_h1, finish, reference, tmp_path):
+    """PBS itself is not to be had here; what it would set is."""
+    (tmp_path / "nodes").write_text("".join(f"{host}\n" for host in SPREAD))
+    env = {
+        "PBS_JOBID": "7.server",
+        "PBS_O_WORKDIR": str(tmp_path),
+        "PBS_NODEFILE": str(tmp_path / "nodes"),
+        "MPI_GT_BIN": str(mpi.bin),
+    }
+    done = finish(on_h1(mpi, "bash", TEMPLATES / "pbs.sh", *OPTIONS, env=env))
+    assert done.code == 0, str(done)
+    assert facts(tmp_path / "runs" / "7")["hosts"] == SPREAD
+    assert_same_bits(tmp_path / "runs" / "7", reference(*OPTIONS))
+
+
+def test_a_cut_link_is_named_and_the_run_goes_on_after_it(
+    mpi, hosts, on_h1, finish, hostfile, reference, tmp_path
+):
+    out = tmp_path / "run"
+    words = ["run", "-n", RANKS, "--hostfile", hostfile, *LONG, "--out", out]
+    process = on_h1(mpi, *mpi.mpi_gt(*words, "--checkpoint-every", "50", "--watchdog", "5"))
+    wait_until(lambda: iteration(out) >= 40 or process.poll() is not None, 60, "iteration 40")
+    hosts.cut("h4")
+    try:
+        done = finish(process)
+    finally:
+        hosts.end_processes()  # beyond the cut, mpirun's helper has not heard of the end
+        hosts.mend("h4")
+    assert done.code == 86, str(done)
+    told = re.search(r"node \d on (h\d), iteration \d+,.* silent: ([^;\n]*)", done.err)
+    assert told, str(done)
+    # whoever was stuck first, this side of the cut or beyond it
+    silent = set(re.findall(r"on (h\d)", told[2]))
+    assert silent == {"h4"} if told[1] != "h4" else "h4" not in silent, str(done)
+    assert facts(out)["status"] == "failed"
+    assert 40 <= iteration(out) < 1500
+    words = ["resume", out, "-n", RANKS, "--hostfile", hostfile]
+    done = finish(on_h1(mpi, *mpi.mpi_gt(*words)))
+    assert done.code == 0, str(done)
+    assert_same_bits(out, reference(*LONG))

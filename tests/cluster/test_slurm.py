@@ -1,0 +1,137 @@
+"""The shipped batch templates, and `mpi-gt submit`, under a real Slurm of four nodes."""
+
+import pytest
+from common import LONG, OPTIONS, TEMPLATES, assert_same_bits, facts, iteration
+from namespaces import wait_until
+
+from mpi_gt.algorithms import ALGORITHMS
+
+WAYS = {
+    "mpirun, Open MPI": ("slurm-mpirun.sbatch", "openmpi"),
+    "mpiexec, MPICH": ("slurm-mpirun.sbatch", "mpich"),
+    "srun --mpi=pmix, Open MPI": ("slurm-srun-pmix.sbatch", "openmpi"),
+    "srun --mpi=pmi2, MPICH": ("slurm-srun-pmi2.sbatch", "mpich"),
+}
+SIZE = ["--nodes=4", "--ntasks-per-node=2"]
+
+
+@pytest.fixture
+def queue(slurm, hosts, tmp_path):
+    """Submit a template with that MPI; the job's number."""
+
+    def queue(mpi, template, *options, sbatch=SIZE, env=None):
+        settings = {**hosts.environment(mpi.name), "MPI_GT_BIN": str(mpi.bin), **(env or {})}
+        return slurm.sbatch(*sbatch, TEMPLATES / template, *options, cwd=tmp_path, env=settings)
+
+    return queue
+
+
+@pytest.fixture
+def log(tmp_path):
+    return lambda job: (tmp_path / f"mpi-gt-{job}.log").read_text()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_launch(way, request, slurm, queue, log, reference, tmp_path):
+    template, name = WAYS[way]
+    job = queue(request.getfixturevalue(name), template, *OPTIONS)
+    assert slurm.wait(job) == "COMPLETED", log(job)
+    run = tmp_path / "runs" / job
+    assert facts(run)["hosts"] == ["h1", "h1", "h2", "h2", "h3", "h3", "h4", "h4"]
+    assert_same_bits(run, reference(*OPTIONS))
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "cure"),
+    [
+        ("slurm-srun-pmi2.sbatch", "openmpi", "use srun --mpi=pmix"),
+        ("slurm-srun-pmix.sbatch", "mpich", "use srun --mpi=pmi2"),
+    ],
+)
+def test_srun_of_the_wrong_kind(template, name, cure, request, slurm, queue, log, tmp_path):
+    """Else Open MPI makes eight runs of one rank, and MPICH aborts eight times."""
+    job = queue(request.getfixturevalue(name), template, *OPTIONS)
+    assert slurm.wait(job) == "FAILED", log(job)
+    assert slurm.show(job)["ExitCode"] == "2:0", log(job)
+    assert log(job).count("mpi-gt: error:") == 1, log(job)
+    assert "started 8 processes, but every process is a world of its own" in log(job)
+    assert cure in log(job)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_doctor_in_a_job(openmpi, slurm, hosts, log, tmp_path):
+    lines = [
+        "#!/bin/bash",
+        f"{openmpi.bin}/mpi-gt doctor",
+        f"PMIX_MCA_psec=native srun --mpi=pmix {openmpi.bin}/mpi-gt doctor",
+        f"srun {openmpi.bin}/mpi-gt doctor; echo exit code $?",
+    ]
+    (tmp_path / "job").write_text("\n".join(lines) + "\n")
+    options = [*SIZE, "--output=mpi-gt-%j.log"]
+    job = slurm.sbatch(*options, "job", cwd=tmp_path, env=hosts.environment("openmpi"))
+    assert slurm.wait(job) == "COMPLETED", log(job)
+    alone, ranks, wrong = log(job).split("\nPython")
+    assert "pmix" in alone
+    assert "nothing is wrong" in alone
+    assert "8 on 4 hosts" in ranks
+    assert "srun --mpi=pmix" in ranks
+    assert "SLURM_JOB_NODELIST" in ranks
+    assert wrong.count("problem: srun started 8 processes") == 1, log(job)
+    assert "exit code 2" in wrong
+
+
+def test_submit(openmpi, slurm, hosts, reference, tmp_path):
+    size = ["--nodes", "4", "--ntasks-per-node", "2", "--time", "00:10:00"]
+    words = openmpi.mpi_gt("submit", *size, "--sbatch=--comment=ours", "--", "run", *OPTIONS)
+    done = slurm(*words, cwd=tmp_path, env=hosts.environment("openmpi"))
+    job = done.stdout.split()[-1]
+    assert slurm.wait(job) == "COMPLETED", (tmp_path / f"mpi-gt-{job}.log").read_text()
+    assert slurm.show(job)["Comment"] == "ours"
+    assert_same_bits(tmp_path / "runs" / job, reference(*OPTIONS))
+    refused = openmpi.mpi_gt("submit", *size, "--sbatch=--partition=none", "--", "run")
+    done = slurm(*refused, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "sbatch refused the job" in done.stderr
+
+
+@pytest.mark.parametrize("over", ["seeds", "algorithms"])
+def test_a_job_array(over, openmpi, slurm, queue, tmp_path):
+    sbatch = ["--nodes=2", "--ntasks-per-node=2", "--array=0-1"]
+    options = ["--iterations", "10", "--quiet"]
+    job = queue(openmpi, "slurm-array.sbatch", *options, sbatch=sbatch, env={"OVER": over})
+    slurm.wait_for_all()
+    configs = [facts(tmp_path / "runs" / f"{job}-{task}")["config"] for task in (0, 1)]
+    if over == "seeds":
+        assert [config["seed"] for config in configs] == [0, 1]
+    else:
+        assert [config["algorithm"] for config in configs] == ["gt-adaptive", "gt"]
+        assert {config["algorithm"] for config in configs} <= set(ALGORITHMS)
+
+
+def test_the_time_limit_s_signal_requeues_and_no_bit_is_lost(
+    openmpi, slurm, queue, log, reference, tmp_path
+):
+    job = queue(openmpi, "slurm-requeue.sbatch", *LONG)
+    run = tmp_path / "runs" / job
+    wait_until(lambda: iteration(run) >= 40, 60, "iteration 40")
+    slurm("scancel", "--batch", "--signal=USR1", job)  # as Slurm itself does before the limit
+    assert slurm.wait(job) == "COMPLETED", log(job)
+    assert slurm.show(job)["Restarts"] == "1", log(job)
+    assert_same_bits(run, reference(*LONG))
+
+
+def test_a_lost_node(openmpi, slurm, hosts, queue, log, reference, tmp_path):
+    """Slurm notices, queues the job again, and it goes on with the nodes that are left."""
+    sbatch = ["--nodes=2", "--ntasks-per-node=4"]
+    job = queue(openmpi, "slurm-requeue.sbatch", *LONG, "--checkpoint-every", "50", sbatch=sbatch)
+    run = tmp_path / "runs" / job
+    wait_until(lambda: iteration(run) >= 40, 60, "iteration 40")
+    assert slurm.show(job)["NodeList"] == "h[1-2]"
+    hosts.cut("h2")
+    try:
+        assert slurm.wait(job, 180) == "COMPLETED", log(job)
+    finally:
+        hosts.mend("h2")
+    assert slurm.show(job)["Restarts"] != "0", log(job)
+    assert "h2" not in facts(run)["hosts"]
+    assert_same_bits(run, reference(*LONG))

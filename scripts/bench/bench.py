@@ -16,13 +16,13 @@ from sides import GRAPH, Machine, read_reference, run, write_huber, write_mix
 
 from mpi_gt import machine
 
-RANKS = 16
 TOLERANCE = 1e-9
 
 
 class Bench:
-    def __init__(self, place: Machine, quick: bool) -> None:
+    def __init__(self, place: Machine, ranks: int, quick: bool) -> None:
         self.place = place
+        self.ranks = ranks
         self.quick = quick
         self.repeats = 3 if quick else 7
 
@@ -42,12 +42,12 @@ class Bench:
         """Time of one iteration; each run gives the median over the twentieths of its loop."""
         iterations = (400 if seeds > 1 else 2000) * (1 if self.quick else 5)
         folder = self.place.work / f"huber-{seeds}"
-        write_huber(folder, RANKS, seeds, noise=True)
+        write_huber(folder, self.ranks, seeds, noise=True)
         return {
             "unit": "us",
             **self.alternately(
-                lambda: 1e6 * middle(self.place.ours(RANKS, iterations, f"--seeds={seeds}")),
-                lambda: 1e6 * middle(self.place.c("huber", RANKS, folder, iterations)),
+                lambda: 1e6 * middle(self.place.ours(self.ranks, iterations, f"--seeds={seeds}")),
+                lambda: 1e6 * middle(self.place.c("huber", self.ranks, folder, iterations)),
             ),
         }
 
@@ -55,7 +55,7 @@ class Bench:
         dim = size // 8
         iterations = max(20, (200 if self.quick else 2000) * 12_500 // size // 20 * 20)
         folder = self.place.work / f"mix-{size}"
-        write_mix(folder, RANKS, dim)
+        write_mix(folder, self.ranks, dim)
         words = ["mix", str(folder), str(dim), str(iterations), GRAPH]
 
         def ours() -> float:
@@ -64,13 +64,13 @@ class Bench:
         return {
             "unit": "us",
             **self.alternately(
-                ours, lambda: 1e6 * middle(self.place.c("mix", RANKS, folder, iterations))
+                ours, lambda: 1e6 * middle(self.place.c("mix", self.ranks, folder, iterations))
             ),
         }
 
     def seeds_together(self) -> dict:
         """Whole commands: 50 seeds in one run, and 50 times the time of a run of one seed."""
-        run_of = ["-n", str(RANKS), "--iterations=2000", "--quiet", "--overwrite"]
+        run_of = ["-n", str(self.ranks), "--iterations=2000", "--quiet", "--overwrite"]
         words = [sys.executable, "-m", "mpi_gt", "run", *run_of, f"--out={self.place.out}"]
         measured = self.alternately(
             lambda: 50 * seconds(lambda: run([*words, "--seeds=1"])),
@@ -86,7 +86,9 @@ class Bench:
         bare = [sys.executable, "-c", "import numpy; from mpi4py import MPI"]
         return {
             "unit": "s",
-            **self.alternately(ours, lambda: seconds(lambda: self.place.on_ranks(RANKS, *bare))),
+            **self.alternately(
+                ours, lambda: seconds(lambda: self.place.on_ranks(self.ranks, *bare))
+            ),
         }
 
     def with_option(self, iterations: int, *option: str) -> dict:
@@ -110,11 +112,11 @@ class Bench:
             return {"note": "not available: this mpi-gt has no --checkpoint-every"}
         return self.with_option(2000 if self.quick else 5000, "--checkpoint-every=1000")
 
-    def worker(self, *words: str, ranks: int = RANKS) -> str:
+    def worker(self, *words: str, ranks: int | None = None) -> str:
         script = str(Path(__file__).parent / "ours.py")
-        return self.place.on_ranks(ranks, sys.executable, script, *words)
+        return self.place.on_ranks(ranks or self.ranks, sys.executable, script, *words)
 
-    def timed(self, *options: str, ranks: int = RANKS) -> dict:
+    def timed(self, *options: str, ranks: int | None = None) -> dict:
         words = [f"--out={self.place.out}", "--overwrite", "--quiet", *options]
         return json.loads(self.worker("run", *words, ranks=ranks))
 
@@ -151,11 +153,11 @@ class Bench:
     def require_equal_work(self) -> float:
         """Both sides on noise-free data: the same x, or there is nothing to compare."""
         folder = self.place.work / "equal"
-        write_huber(folder, RANKS, 3, noise=False)
-        self.place.c("huber", RANKS, folder, 200)
-        self.place.mpi_gt(RANKS, "--problem=huber:noise=0", "--iterations=200", "--seeds=3")
+        write_huber(folder, self.ranks, 3, noise=False)
+        self.place.c("huber", self.ranks, folder, 200)
+        self.place.mpi_gt(self.ranks, "--problem=huber:noise=0", "--iterations=200", "--seeds=3")
         with np.load(self.place.out / "final.npz") as final:
-            difference = np.abs(final["x"] - read_reference(folder, RANKS, 3, 10)).max()
+            difference = np.abs(final["x"] - read_reference(folder, self.ranks, 3, 10)).max()
         if not difference <= TOLERANCE:
             sys.exit(f"bench: the reference ends {difference:.1e} from mpi-gt's x")
         return float(difference)
@@ -193,13 +195,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these rows, or growth")
+    parser.add_argument("--ranks", type=int, default=16, help="of all but growth (default 16)")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     work = given.out / "work"
     work.mkdir(exist_ok=True)
     place = Machine(work.resolve())
-    bench = Bench(place, given.quick)
+    bench = Bench(place, given.ranks, given.quick)
     rows = bench.rows()
     names = given.only or [*rows, "growth"]
     if unknown := set(names) - {*rows, "growth"}:
@@ -209,8 +212,9 @@ def main() -> None:
         "kernels": place.facts()["kernels"],
         "mpi": place.facts()["mpi"],
         "versions": place.facts()["versions"],
-        "settings": place.settings(RANKS),
+        "settings": place.settings(given.ranks),
         "reference": " ".join([Path(place.build[0]).name, *place.build[1:]]),
+        "ranks": given.ranks,
         "cores": machine.cores(),
         "load_at_start": os.getloadavg()[0],
         "difference_of_x": difference,
@@ -227,7 +231,9 @@ def main() -> None:
         print(json.dumps({name: results[name]}), flush=True)
         report = {**facts, "load_at_end": os.getloadavg()[0], "results": results}
         (given.out / "bench.json").write_text(json.dumps(report, indent=2))
-    print("\n".join(["", *lines(results)]))
+    text = "\n".join(lines(results))
+    (given.out / "bench.md").write_text(text + "\n", encoding="utf-8")
+    print(f"\n{text}")
     if "growth" in names:
         growth.grow(bench, given.out)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import launch
-from .commands import describe_graph, manage_data, show_status
+from .commands import describe_graph, manage_data, show_status, watch_run, write_report
 from .errors import Diverged, Stopped, UserError
 from .options import HIDDEN, build_parser
 from .spec import convert, nearest
@@ -436,6 +436,8 @@ ALONE: dict[str, Callable[..., int]] = {
     "graph": describe_graph,
     "data": manage_data,
     "predict": _predict,
+    "report": write_report,
     "status": show_status,
+    "watch": watch_run,
 }
 """The commands that need no ranks."""

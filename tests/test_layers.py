@@ -50,6 +50,7 @@ LAYERS = {
     4: (
         "bench",
         "experiment",
+        "page",
         "predict",
         "profile",
         "report",
@@ -57,6 +58,7 @@ LAYERS = {
         "resume",
         "runs",
         "scale",
+        "watch",
     ),
     5: ("floor", "laboratory", "launch", "commands", "options", "cli", "__init__", "__main__"),
 }

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from . import trial
+
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 SETTINGS = (
     "OMP_NUM_THREADS",
@@ -49,7 +51,7 @@ def run_facts(ranks: list[tuple[str, int]] | None) -> dict[str, Any]:
             key: value for key, value in sorted(os.environ.items()) if key.startswith(SETTINGS)
         },
         "mpi": None,
-        "warnings": [],
+        "warnings": trial.warnings(),
     }
     if ranks is None:
         facts["hosts"] = [socket.gethostname()]

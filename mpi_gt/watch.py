@@ -129,10 +129,8 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
         return ""
     if min(sound) > 0:
         sound = [math.log(value) for value in sound]
-    step = max(1.0, len(sound) / width)
-    shown = [
-        sound[min(len(sound), round((k + 1) * step)) - 1] for k in range(int(len(sound) / step))
-    ]
+    count = min(len(sound), width)
+    shown = [sound[(k + 1) * len(sound) // count - 1] for k in range(count)]
     low, high = min(shown), max(shown)
     scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
     return "".join(BLOCKS[round((value - low) * scale)] for value in shown)

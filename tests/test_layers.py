@@ -14,7 +14,7 @@ from mpi_gt.exchange import EXCHANGES
 PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
-    0: ("errors", "files", "spec"),
+    0: ("errors", "files", "spec", "trial"),
     1: (
         "graphs",
         "algorithms",

@@ -52,7 +52,7 @@ def make_page(folders: list[Folder], bundle: str) -> str:
     blocks, found = graphs(folders)
     drawn.update(found)
     if blocks:
-        middle.append(section("Graphs", *blocks, name="graphs"))
+        middle.append(section("Graphs", tag("div", *blocks, class_="columns"), name="graphs"))
     for part, (title, make) in PARTS.items():
         blocks = []
         for number, folder in enumerate(folders):

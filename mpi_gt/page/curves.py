@@ -58,43 +58,42 @@ def read_curves(path: Path, run: str) -> tuple[list[Curve], list[str]]:
     return [_curve(run, label, cells) for label, cells in found.items()], troubles
 
 
-Cells = dict[tuple[int, int], dict[str, float]]
+NUMBERS = (*METRICS, "seconds", "bytes")
+Cells = dict[tuple[int, int], list[float]]
+"""By (seed, iteration), the numbers of one row in the order of NUMBERS."""
 
 
 def _cells(lines: Any) -> tuple[dict[str, Cells], int]:
-    """By algorithm, then by (seed, iteration); and how many lines make no sense."""
+    """By algorithm; and how many lines make no sense."""
     names: list[str] = next(lines, [])
     found: dict[str, Cells] = {}
     bad = 0
+    if not {"algorithm", "seed", "iteration", *NUMBERS} <= set(names):
+        return {}, 1
+    label, seed, iteration = (names.index(name) for name in ("algorithm", "seed", "iteration"))
+    columns = [names.index(name) for name in NUMBERS]
     for line in lines:
-        row = dict(zip(names, line, strict=False))
         try:
             if len(line) != len(names):
                 raise ValueError
-            place = int(row["seed"]), int(row["iteration"])
-            numbers = {
-                name: float(row[name]) if row.get(name) else math.nan
-                for name in (*METRICS, "seconds", "bytes")
-            }
-            found.setdefault(row["algorithm"], {})[place] = numbers
-        except (ValueError, KeyError):
+            values = [float(line[column] or "nan") for column in columns]
+            found.setdefault(line[label], {})[int(line[seed]), int(line[iteration])] = values
+        except ValueError:
             bad += 1
     return found, bad
 
 
 def _curve(run: str, label: str, cells: Cells) -> Curve:
-    seeds = sorted({seed for seed, _ in cells})
-    iterations = sorted({iteration for _, iteration in cells})
-    nothing = dict.fromkeys((*METRICS, "seconds", "bytes"), math.nan)
-
-    def matrix(name: str) -> Array:
-        return np.array([[cells.get((s, t), nothing)[name] for t in iterations] for s in seeds])
-
-    across: dict[str, Array] = {"iteration": np.array(iterations)}
-    across.update({name: np.fmax.reduce(matrix(name), axis=0) for name in ("seconds", "bytes")})
-    metrics = {metric: matrix(metric) for metric in METRICS}
-    metrics = {metric: values for metric, values in metrics.items() if np.isfinite(values).any()}
-    return Curve(run, label, seeds, across, metrics)
+    places = np.array(list(cells))
+    seeds, row = np.unique(places[:, 0], return_inverse=True)
+    iterations, column = np.unique(places[:, 1], return_inverse=True)
+    values = np.full((len(NUMBERS), len(seeds), len(iterations)), np.nan)
+    values[:, row, column] = np.array(list(cells.values())).T
+    by_name = dict(zip(NUMBERS, values, strict=True))
+    across: dict[str, Array] = {"iteration": iterations}
+    across.update({name: np.fmax.reduce(by_name[name], axis=0) for name in ("seconds", "bytes")})
+    metrics = {name: by_name[name] for name in METRICS if np.isfinite(by_name[name]).any()}
+    return Curve(run, label, seeds.tolist(), across, metrics)
 
 
 def page_data(curves: list[Curve], several: bool) -> tuple[list[dict[str, Any]], str]:

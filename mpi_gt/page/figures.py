@@ -27,7 +27,7 @@ def text(value: Any) -> str:
 
 
 def axis(title: str, log: bool = False, **more: Any) -> dict[str, Any]:
-    kind = {"type": "log", "exponentformat": "power", "dtick": 1} if log else {}
+    kind = {"type": "log", "exponentformat": "power"} if log else {}
     return {"title": {"text": title}, "automargin": True, **kind, **more}
 
 
@@ -71,7 +71,11 @@ def draw_graph(graph: Mapping[str, Any]) -> Figure:
                     "color": degrees,
                     "colorscale": [[0, "#4477aa"], [1, "#aa3377"]],
                     "showscale": len(set(degrees)) > 1,
-                    "colorbar": {"title": {"text": "degree"}, "thickness": 12, "tickformat": "d"},
+                    "colorbar": {
+                        "title": {"text": "degree"},
+                        "thickness": 12,
+                        "dtick": max(1, round((max(degrees) - min(degrees)) / 8)),
+                    },
                 },
             },
         ],
@@ -124,6 +128,8 @@ def draw_traffic(profile: Mapping[str, Any]) -> Figure:
             {
                 "type": "heatmap",
                 "z": shown,
+                "zmin": 0,
+                "zmax": float(summed.max()),
                 "customdata": [[[a, b] for b in names] for a in names],
                 "hovertemplate": "%{customdata[0]} → %{customdata[1]}: %{z:,} bytes<extra></extra>",
                 "x0": 0,
@@ -193,17 +199,15 @@ def draw_bench(bench: Mapping[str, Any]) -> dict[str, Figure]:
                     }
                 )
         layout = {
-            "xaxis": axis("bytes to each neighbour", log=True),
+            "xaxis": axis("bytes to each neighbour", log=True, dtick=1),
             "yaxis": axis("µs of one exchange", log=True),
         }
         figures[graph] = {"data": traces, "layout": layout}
     return figures
 
 
-def draw_lines(
-    lines: Mapping[str, tuple[list[Any], list[Any]]], across: str, up: str, log: bool
-) -> Figure:
-    """Named lines with marks, on log scales."""
+def draw_lines(lines: Mapping[str, tuple[list[Any], list[Any]]], across: str, up: str) -> Figure:
+    """Named lines with marks; a whole number across is shown as such."""
     traces = [
         {
             "type": "scatter",
@@ -216,4 +220,8 @@ def draw_lines(
         }
         for number, (name, (x, y)) in enumerate(lines.items())
     ]
-    return {"data": traces, "layout": {"xaxis": axis(across, log), "yaxis": axis(up, log=True)}}
+    places = sorted({place for x, _ in lines.values() for place in x})
+    whole = all(isinstance(place, int) for place in places)
+    ticks = {"tickvals": places, "exponentformat": "none"} if whole else {}
+    layout = {"xaxis": {**axis(across, log=True), **ticks}, "yaxis": axis(up, log=True)}
+    return {"data": traces, "layout": layout}

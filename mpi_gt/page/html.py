@@ -13,7 +13,7 @@ def show(value: Any) -> Html:
     """A value from a file, as harmless text."""
     if isinstance(value, Html):
         return value
-    if value is None or value == "":
+    if value is None:
         return Html("-")
     if isinstance(value, float):
         return Html(f"{value:.6g}")

@@ -28,11 +28,12 @@ function theme() {
 function draw(id, figure) {
   const layout = {
     margin: { l: 50, r: 10, t: 30, b: 45 },
-    legend: { orientation: "h", y: -0.25 },
+    legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom" },
     ...figure.layout,
     template: theme(),
   };
-  const config = { responsive: true, displaylogo: false };
+  const buttons = [["toImage", "zoom2d", "pan2d", "resetScale2d"]];
+  const config = { responsive: true, displaylogo: false, modeBarButtons: buttons };
   return Plotly.react(document.getElementById(id), figure.data, layout, config);
 }
 

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..graphs import MOST_EDGES
 from . import figures
 from .figures import Figure
 from .html import Html, badge, listed, pairs, plot, show, table, tag
 from .read import Folder
 
 Figures = dict[str, Figure]
+KINDS = {"bench": "what an exchange costs", "scale": "the same on more and more ranks"}
 BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError)
 
 
@@ -20,8 +22,11 @@ def card(folder: Folder, index: int) -> Html:
     where = Counter(map(str, hosts)) if isinstance(hosts, list) else Counter()
     library = str(folder.table("mpi").get("library", "")).partition(", package")[0]
     command = facts.get("command")
-    words = command[1:] if isinstance(command, list) else []
-    title = facts.get("title") or config.get("problem") or ("bench" if "bench" in facts else "")
+    words = [str(word) for word in command[1:]] if isinstance(command, list) else []
+    # what the launcher added for its ranks is no part of what was typed
+    words = [w for w in words if w != "--reserved" and not ("--out" in words and w[:6] == "--out=")]
+    kinds = [KINDS[part] for part in KINDS if part in folder.parts]
+    title = facts.get("title") or config.get("problem") or ", ".join(kinds)
     methods = config.get("algorithms") or (config.get("algorithm") if config else None)
     size = [f"{config[key]} {key}" for key in ("iterations", "seeds") if config.get(key)]
     crowd = facts.get("ranks_per_core")
@@ -34,9 +39,9 @@ def card(folder: Folder, index: int) -> Html:
         ("ranks per core", crowd if isinstance(crowd, int | float) else None),
         ("MPI", library or ("none: all nodes in one process" if config.get("stacked") else "")),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-        ("started", facts.get("started")),
-        ("ended", facts.get("finished")),
-        ("command", " ".join(map(str, ["mpi-gt", *words])) if words else command),
+        ("started", str(facts.get("started", "")).replace("T", " ")),
+        ("ended", str(facts.get("finished", "")).replace("T", " ")),
+        ("command", " ".join(["mpi-gt", *words]) if words else str(command or "")),
     ]
     alarms = warnings(folder)
     return tag(
@@ -105,7 +110,9 @@ def graphs(folders: Iterable[Folder]) -> tuple[list[Html], Figures]:
             drawn[f"graph-{number}"] = figures.draw_graph(facts)
             place: Any = plot(f"graph-{number}", f"graph of {title}", "square")
         except BROKEN:
-            place = tag("p", "Not drawn: run.json does not list its edges (there are too many).")
+            place = tag(
+                "p", f"Not drawn: no edges are listed (of more than {MOST_EDGES}, none are)."
+            )
         blocks.append(tag("article", tag("h3", title), pairs(told), place))
     return blocks, drawn
 
@@ -185,7 +192,7 @@ def scale(folder: Folder, number: int) -> tuple[Html, Figures]:
         x, y = lines.setdefault(f"{row['mode']}, {row['graph']}", ([], []))
         x.append(row["ranks"])
         y.append(row["seconds_per_iteration"] * 1e6)
-    figure = figures.draw_lines(lines, "ranks", "µs an iteration", log=True)
+    figure = figures.draw_lines(lines, "ranks", "µs an iteration")
     name = f"scale-{number}"
     place = plot(name, f"Scaling, {folder.name}. {folder.parts['scale']['note']}")
     return tag("article", tag("h3", folder.name), place), {name: figure}
@@ -194,7 +201,7 @@ def scale(folder: Folder, number: int) -> tuple[Html, Figures]:
 def sweep(folder: Folder, number: int) -> tuple[Html, Figures]:
     found = folder.parts["sweep"]
     lines = {method: (of["lr"], of["gap"]) for method, of in found.items()}
-    figure = figures.draw_lines(lines, "stepsize lr", "gap over the last fifth", log=True)
+    figure = figures.draw_lines(lines, "stepsize lr", "gap over the last fifth")
     name = f"sweep-{number}"
     place = plot(name, f"Gap by stepsize, {folder.name}; a missing point: diverged")
     return tag("article", tag("h3", folder.name), place), {name: figure}
@@ -211,7 +218,9 @@ def claims(folder: Folder, number: int) -> tuple[Html, Figures]:
             [claim["claim"], verdict, claim["measure"], measured + inside, claim["against"]]
         )
     names = ("claim of the paper", "verdict", "measure", "difference [95%]", "against")
-    return tag("article", tag("h3", folder.name), table(folder.name, names, rows)), {}
+    return tag(
+        "article", tag("h3", folder.name), table("Differences are paired over seeds", names, rows)
+    ), {}
 
 
 def audit(folder: Folder, number: int) -> tuple[Html, Figures]:
@@ -228,7 +237,9 @@ def audit(folder: Folder, number: int) -> tuple[Html, Figures]:
         for name, one in found.get("identities", {}).items()
     ]
     names = ("statement", "form", "measured", "bound", "ratio", "verdict")
-    return tag("article", tag("h3", folder.name), table(folder.name, names, rows)), {}
+    return tag(
+        "article", tag("h3", folder.name), table("Both sides at the last iteration", names, rows)
+    ), {}
 
 
 def _verdict(one: dict[str, Any]) -> Html:

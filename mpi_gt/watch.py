@@ -55,7 +55,7 @@ def look(path: Path) -> View:
     path = _run_in(path)
     facts = read_facts(path)
     status, note = true_status(path, facts)
-    config = facts.get("config", {})
+    config = facts["config"]
     curves, _ = read_curves(path / "metrics.csv", path.name)
     labels = list(facts.get("identity", {}).get("algorithm", {}))
     saved = latest(path)
@@ -74,12 +74,16 @@ def look(path: Path) -> View:
 
 
 def _run_in(path: Path) -> Path:
-    if "config" in read_facts(path):
+    if _is_run(path):
         return path
-    inner = [file for file in path.glob("*/run.json") if "config" in read_facts(file.parent)]
+    inner = [file for file in path.glob("*/run.json") if _is_run(file.parent)]
     if not inner:
         raise UserError(f"{path} holds no run: there is no run.json to read")
     return max(inner, key=lambda file: file.stat().st_mtime).parent
+
+
+def _is_run(path: Path) -> bool:
+    return isinstance(read_facts(path).get("config"), dict)
 
 
 def _latest(

@@ -247,6 +247,7 @@ def test_every_switch_changes_what_is_drawn(browser, page):
             seen.add(now)
     assert '"linear"' in now
     assert '"bytes"' in now
+    assert browser.do("Plotly.toImage('curves-plot')").startswith("data:image/png")
     browser.do("document.querySelector('#shown input').click()")
     assert json.loads(browser.do(DRAWN))[0] == json.loads(now)[0] - 1
     assert browser.problems == []

@@ -6,7 +6,8 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const hidden = new Set();
 
 const colour = (number) => COLOURS[number % COLOURS.length];
-const dash = (number) => DASHES[Math.floor(number / COLOURS.length) % DASHES.length];
+// lines that coincide are still told apart
+const dash = (number) => DASHES[(number + Math.floor(number / COLOURS.length)) % DASHES.length];
 // plotly takes some markup in its texts; names from files are none
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`).value;

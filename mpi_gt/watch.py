@@ -183,29 +183,37 @@ def render(view: View) -> "RenderableType":
 
 def watch(path: Path, once: bool, every: float) -> int:
     """Show it until it is over, or Ctrl-C."""
-    output = console(sys.stdout)
-    view = look(path)
-    if once or (view.over and on_terminal()):
-        output.print(render(view))
-        return 0
     try:
-        if on_terminal():
-            from rich.live import Live
+        view = look(path)
+        if once:
+            console(sys.stdout).print(render(view))
+        elif on_terminal():
+            _draw_in_place(view, path, every)
+        else:
+            _print_lines(view, path, every)
+    except KeyboardInterrupt:
+        pass  # the view ends, the run does not hear of it
+    return 0
 
-            with Live(render(view), console=output, auto_refresh=False) as live:
-                while not view.over:
-                    time.sleep(every)
-                    view = look(path)
-                    live.update(render(view), refresh=True)
-            return 0
-        said = ""
-        while True:
-            if line_of(view) != said:
-                said = line_of(view)
-                print(said, flush=True)
-            if view.over:
-                return 0
+
+def _draw_in_place(view: View, path: Path, every: float) -> None:
+    from rich.live import Live
+
+    with Live(render(view), console=console(sys.stdout), auto_refresh=False) as live:
+        while not view.over:
             time.sleep(every)
             view = look(path)
-    except KeyboardInterrupt:
-        return 0
+            live.update(render(view), refresh=True)
+
+
+def _print_lines(view: View, path: Path, every: float) -> None:
+    """For a file or a pipe: a line whenever there is something new."""
+    said = ""
+    while True:
+        if line_of(view) != said:
+            said = line_of(view)
+            print(said, flush=True)
+        if view.over:
+            return
+        time.sleep(every)
+        view = look(path)

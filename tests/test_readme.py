@@ -21,6 +21,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 NOT_RUN = {
     r"scripts/test\b": "this is what runs the tests",
     r"scripts/run\s*(#|$)": "makes an environment in the checkout; its command is the next one",
+    r"scripts/bench/": "measures for minutes, beside programs in C that it compiles",
     r"pip install ": "would change the environment of the tests; test_packaging installs a wheel",
     r"sbatch |squeue|scancel|srun |salloc|qsub ": "needs a cluster's scheduler",
     r"mpi-gt submit (?!.*--print)": "needs a cluster's scheduler",

@@ -21,6 +21,7 @@ from .model import Cost, fit
 from .plots_lab import draw_bench
 from .spec import convert, integer, nearest, split_list
 from .status import write_json
+from .trial import cut_seconds
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -60,6 +61,9 @@ class BenchPlan:
     overwrite: bool = False
     reserved: bool = False
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", cut_seconds(self.seconds))
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> "BenchPlan":

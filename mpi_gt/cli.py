@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import launch, world
-from .commands import describe_graph, manage_data, show_status, write_hostfile
+from .commands import (
+    describe_graph,
+    manage_data,
+    show_status,
+    watch_run,
+    write_hostfile,
+    write_report,
+)
 from .errors import Diverged, Stopped, UserError
 from .machine import THREADS, library
 from .options import HIDDEN, build_parser
@@ -558,5 +565,7 @@ ALONE: dict[str, Callable[..., int]] = {
     "submit": _submit,
     "status": show_status,
     "theory": _describe_theory,
+    "report": write_report,
+    "watch": watch_run,
 }
 """The commands that need no ranks."""

@@ -1,11 +1,11 @@
-"""The commands that need no ranks: graphs, datasets, lists of hosts."""
+"""The commands that need no ranks: graphs, datasets, lists of hosts, looking at runs."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import UserError
-from .spec import integer, nearest
+from .spec import convert, integer, nearest
 
 if TYPE_CHECKING:
     from .datasets import Dataset
@@ -142,3 +142,23 @@ def show_status(directories: list[str]) -> int:
 
     show_runs([look_at(Path(directory)) for directory in directories])
     return 0
+
+
+def write_report(directories: list[str], out: str = "report.html", quiet: bool = False) -> int:
+    """The command `report`."""
+    from .page import write_page
+
+    size = write_page([Path(directory) for directory in directories], Path(out))
+    if not quiet:
+        print(f"wrote {out} ({size / 1e6:.1f} MB)")
+    return 0
+
+
+def watch_run(directory: str, once: bool = False, every: str = "1") -> int:
+    """The command `watch`."""
+    from .watch import watch
+
+    pause = convert("--every", float, every)
+    if not 0.05 <= pause <= 86400:
+        raise UserError(f"--every must be in [0.05, 86400] seconds, not {every}")
+    return watch(Path(directory), once, pause)

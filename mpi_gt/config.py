@@ -17,6 +17,7 @@ from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
 from .spec import convert, integer, nearest, split_list
 from .straggler import Straggler
+from .trial import cut_iterations
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -99,6 +100,11 @@ class RunConfig:
     f_star: float | None = None
     n: int | None = None
     reserved: bool = False  # `out` was made for this run, and is empty
+
+    def __post_init__(self) -> None:
+        if type(self.iterations) is int and self.iterations > cut_iterations(self.iterations):
+            object.__setattr__(self, "iterations", cut_iterations(self.iterations))
+            object.__setattr__(self, "trace_iterations", None)  # they may be cut off
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "RunConfig":

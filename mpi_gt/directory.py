@@ -4,7 +4,6 @@ Both can be taken up again: of metrics.csv a checkpoint knows the length and the
 algorithm's output waits in a file of its own until the run is complete.
 """
 
-import contextlib
 import csv
 import fcntl
 import hashlib
@@ -42,8 +41,15 @@ class RunDirectory:
             self._metrics = self._table.open("ab+")
         except OSError as error:
             raise UserError(f"cannot write to {path}: {error.strerror or error}") from None
-        with contextlib.suppress(OSError):  # held by another, or a file system without locks
-            fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for _ in range(10):  # somebody who looks whether it is held, holds it for a moment
+            try:
+                fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.02)
+                continue
+            except OSError:
+                pass  # a file system without locks
+            break
         self._digest = hashlib.sha256()
 
     def begin(self) -> None:

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import trial
 from .world import hosts_allotted
 
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
@@ -71,7 +72,7 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
             key: value for key, value in sorted(os.environ.items()) if key.startswith(SETTINGS)
         },
         "mpi": None,
-        "warnings": [],
+        "warnings": trial.warnings(),
     }
     if ranks is None:
         facts["hosts"] = [socket.gethostname()]

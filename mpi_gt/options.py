@@ -126,6 +126,26 @@ examples:
   mpi-gt status runs/*
 """
 
+REPORT_HELP = """\
+One page of whatever run directories hold, complete in itself: it opens from a file, needs no
+network, and can be sent. Curves with switches, a table to sort, graphs, profiles, benches, claims.
+
+examples:
+  mpi-gt report runs/a
+  mpi-gt report runs/a runs/b runs/my-bench -o report.html     several on one page
+  mpi-gt report runs                                           all that are in there
+"""
+
+WATCH_HELP = """\
+How a run is doing, live, from another terminal: iteration and time left, loss and gap with a
+small curve, pace, last checkpoint. Reads only. Ctrl-C ends the view, not the run.
+
+examples:
+  mpi-gt watch runs/a
+  mpi-gt watch runs/a --once                    print it and end
+  ssh cluster mpi-gt watch work/runs/a --every 10
+"""
+
 DATA_HELP = """\
 The datasets: which there are, fetching and preparing them, checking their files.
 
@@ -440,6 +460,18 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 
     status = command("status", "how runs are doing", STATUS_HELP)
     status.add_argument("directories", nargs="+", metavar="DIR", help="directories of runs")
+
+    report = command("report", "one page of curves, tables and graphs", REPORT_HELP)
+    report.add_argument("directories", nargs="+", metavar="DIR", help="directories of runs")
+    report.add_argument(
+        "-o", "--out", metavar="FILE.html", help="the page's file (default report.html)"
+    )
+    report.add_argument("--quiet", action="store_true", help="say nothing but errors")
+
+    watch = command("watch", "how a run is doing, live", WATCH_HELP)
+    watch.add_argument("directory", metavar="DIR", help="the run's directory")
+    watch.add_argument("--once", action="store_true", help="print it and end")
+    watch.add_argument("--every", metavar="SECONDS", help="time between two looks (default 1)")
 
     data = command("data", "list, prepare or verify datasets", DATA_HELP)
     data.add_argument("action", choices=("list", "prepare", "verify"))

@@ -325,3 +325,12 @@ def test_graph_command(tmp_path, capsys, monkeypatch):
     ):
         assert main(["graph", *bad.split()]) == 2
         assert capsys.readouterr().err.count("mpi-gt: error:") == 1
+
+
+def test_the_facts_list_the_edges_of_what_can_be_drawn():
+    network = build_network("er:p=0.5", None, 7)
+    pairs = [tuple(map(int, pair.split("-"))) for pair in network.facts()["edge_list"].split()]
+    assert {frozenset(pair) for pair in pairs} == {frozenset(edge) for edge in network.graph.edges}
+    assert len(pairs) == network.facts()["edges"]
+    assert build_network("ring", None, 1).facts().get("edge_list") == ""
+    assert "edge_list" not in build_network("complete", None, 100).facts()

@@ -14,7 +14,7 @@ from mpi_gt.exchange import EXCHANGES
 PACKAGE = Path(mpi_gt.__file__).parent
 
 LAYERS = {
-    0: ("errors", "files", "fuse", "hosts", "kernels", "spec", "world"),
+    0: ("errors", "files", "fuse", "hosts", "kernels", "spec", "trial", "world"),
     1: (
         "graphs",
         "algorithms",
@@ -56,6 +56,7 @@ LAYERS = {
         "advise",
         "bench",
         "experiment",
+        "page",
         "predict",
         "profile",
         "report",
@@ -63,6 +64,7 @@ LAYERS = {
         "resume",
         "runs",
         "scale",
+        "watch",
     ),
     5: (
         "commands",

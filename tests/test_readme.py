@@ -1,16 +1,130 @@
 """What the README shows is what happens."""
 
 import json
+import os
 import re
+import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
+from support import ROOT_OF_REPOSITORY
 
-from mpi_gt.cli import main
+from mpi_gt.cli import main, parse
+from mpi_gt.options import build_parser
 from mpi_gt.problems import Place
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
+
+NOT_RUN = {
+    r"scripts/test\b": "this is what runs the tests",
+    r"scripts/run\s*(#|$)": "makes an environment in the checkout; its command is the next one",
+    r"scripts/bench/": "measures for minutes, beside programs in C that it compiles",
+    r"pip install ": "would change the environment of the tests; test_packaging installs a wheel",
+    r"sbatch |squeue|scancel|srun |salloc|qsub ": "needs a cluster's scheduler",
+    r"mpi-gt submit (?!.*--print)": "needs a cluster's scheduler",
+    r"--hosts |--hostfile |ssh ": "needs other hosts",
+}
+"""The commands of the README that the test leaves out: a pattern, and why."""
+TEXT = ("", "bibtex", "text")  # blocks that are nothing to run
+TRIAL = "10"  # iterations of each run, whatever its command asks for
+
+
+@dataclass(frozen=True)
+class Block:
+    section: str
+    language: str
+    text: str
+
+
+def read_blocks() -> list[Block]:
+    """All fenced blocks, with the section they stand in."""
+    found = []
+    for section in re.split(r"^## ", README, flags=re.MULTILINE):
+        title = section.partition("\n")[0]
+        for language, text in re.findall(
+            r"^```(.*?)\n(.*?)^```", section, re.DOTALL | re.MULTILINE
+        ):
+            found.append(Block(title, language, text))
+    return found
+
+
+def commands_of(block: Block) -> list[str]:
+    """The lines of a shell block, or the one that a script's first line says to run it with."""
+    if block.language == "sh":
+        joined = block.text.replace("\\\n", " ")
+        return [line for line in joined.splitlines() if line.strip() and line[0] != "#"]
+    first = block.text.partition("\n")[0].removeprefix("# ")
+    return [first] if block.language == "python" and " " in first else []
+
+
+def file_of(block: Block) -> str | None:
+    """The name that the first line of a block gives it, as in `# my_method.py`."""
+    if block.language not in ("python", "toml"):
+        return None
+    return re.search(r"[\w.-]+\.(py|toml)\b", block.text.partition("\n")[0]).group()
+
+
+BLOCKS = read_blocks()
+COMMANDS = [(block.section, line) for block in BLOCKS for line in commands_of(block)]
+
+
+def reason_not_to_run(line: str) -> str | None:
+    return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, line)), None)
+
+
+@pytest.fixture(scope="session")
+def desk(tmp_path_factory, data_dir, openmpi) -> Path:
+    """A folder with the README's files, what it takes the reader to have, and the checkout's."""
+    folder = tmp_path_factory.mktemp("readme")
+    for block in BLOCKS:
+        if name := file_of(block):
+            (folder / name).write_text(block.text)
+    random = np.random.default_rng(0)
+    np.savez(folder / "mine.npz", X=random.standard_normal((64, 5)), y=np.arange(64) % 3)
+    lines = [f"{k % 2} {1 + k % 123}:1 {1 + (k + 7) % 123 + 1}:0.5\n" for k in range(64)]
+    (folder / "mine.txt").write_text("".join(line for line in lines if " 124:" not in line))
+    for name in ("mpi_gt", "scripts", "hostfiles"):
+        (folder / name).symlink_to(ROOT_OF_REPOSITORY / name)
+    return folder
+
+
+@pytest.mark.parametrize("line", [line for _, line in COMMANDS if reason_not_to_run(line) is None])
+def test_every_command_runs(desk, data_dir, openmpi, call, line):
+    """In the order of the page, in one folder: a command may use what those before it made."""
+    env = {
+        "MPI_GT_TRIAL": TRIAL,
+        "MPI_GT_DATA": str(data_dir),
+        "XDG_CACHE_HOME": str(desk / "cache"),
+        "PATH": f"{openmpi.bin}{os.pathsep}{os.environ['PATH']}",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
+    call(["bash", "-c", line], cwd=desk, env=env, limit=400)
+
+
+def test_nothing_in_the_readme_escapes_the_tests():
+    """A block is of a kind that is known here, and every exception is still needed."""
+    for block in BLOCKS:
+        assert block.language in ("sh", "python", "toml", *TEXT), block
+    for pattern in ("scripts/test", "pip install "):
+        assert any(pattern in line for _, line in COMMANDS)
+    assert len(COMMANDS) > 30
+
+
+def test_every_example_of_the_help_parses():
+    """`mpi-gt --help`, and that of every command, has one at least."""
+    parser, commands = build_parser()
+    assert "example: mpi-gt run" in parser.format_help()
+    for name, command in commands.items():
+        _, _, rest = command.format_help().partition("\nexamples:\n")
+        block = rest.partition("\n\n")[0]
+        examples = re.findall(r"^  ((?:.* )?mpi-gt .*?)(?:   .*)?$", block, re.MULTILINE)
+        assert examples, name
+        for example in examples:
+            words = shlex.split(example)
+            assert parse(words[words.index("mpi-gt") + 1 :])[0] == name, example
 
 
 def block(language, containing):

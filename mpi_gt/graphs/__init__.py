@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+MOST_EDGES = 4000  # that run.json lists: more of them make no picture
+
 __all__ = [
     "FAMILIES",
     "WEIGHTS",
@@ -63,7 +65,13 @@ class Network:
             "degree_mean": sum(degrees) / len(degrees),
             "degree_max": max(degrees),
             "rho_A": rho(self.matrix),
+            # for a picture of it where its file, or this networkx, is not at hand
+            **({"edge_list": self._edge_list()} if len(self.graph.edges) <= MOST_EDGES else {}),
         }
+
+    def _edge_list(self) -> str:
+        """In one line, for run.json has a line for each number."""
+        return " ".join(f"{i}-{j}" for i, j in sorted(map(sorted, self.graph.edges)))
 
 
 def parse_graph(text: str) -> Callable[[int], "Graph"]:

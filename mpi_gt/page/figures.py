@@ -1,0 +1,227 @@
+"""The page's figures, as plain data for plotly: all but the curves, which have switches."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from .curves import numbers
+
+Figure = dict[str, Any]
+
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#e08214")
+PHASES = {
+    "gradient": "#4477aa",
+    "update": "#66ccee",
+    "packing": "#ccbb44",
+    "exchange": "#ee8866",
+    "unattributed": "#999999",
+}
+MOST_CELLS = 128  # rows of the traffic matrix: of more ranks, groups are shown
+
+
+def text(value: Any) -> str:
+    """For plotly, which takes some markup in its texts."""
+    return escape(str(value), quote=False)
+
+
+def axis(title: str, log: bool = False, **more: Any) -> dict[str, Any]:
+    kind = {"type": "log", "exponentformat": "power"} if log else {}
+    return {"title": {"text": title}, "automargin": True, **kind, **more}
+
+
+def draw_graph(graph: Mapping[str, Any]) -> Figure:
+    """Nodes coloured by degree, and edges."""
+    import networkx as nx
+
+    pairs = [tuple(map(int, pair.split("-"))) for pair in graph["edge_list"].split()]
+    made = nx.Graph(pairs)
+    made.add_nodes_from(range(graph["nodes"]))
+    start = nx.circular_layout(sorted(made))
+    place = nx.spring_layout(made, pos=start, seed=0, iterations=100)
+    nodes = sorted(made)
+    lines: tuple[list[Any], list[Any]] = ([], [])
+    for i, j in made.edges:
+        for points, coordinate in zip(lines, (0, 1), strict=True):
+            points += [*numbers((place[i][coordinate], place[j][coordinate])), None]
+    degrees = [made.degree[node] for node in nodes]
+    bare = {"visible": False, "fixedrange": True}
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": lines[0],
+                "y": lines[1],
+                "line": {"color": "#8888", "width": 1},
+                "hoverinfo": "skip",
+            },
+            {
+                "type": "scatter",
+                "mode": "markers+text" if len(nodes) <= 64 else "markers",
+                "x": numbers(place[node][0] for node in nodes),
+                "y": numbers(place[node][1] for node in nodes),
+                "text": [str(node) for node in nodes],
+                "customdata": degrees,
+                "hovertemplate": "node %{text}: degree %{customdata}<extra></extra>",
+                "textfont": {"size": 9, "color": "#ffffff"},
+                "marker": {
+                    "size": 20 if len(nodes) <= 64 else 8,
+                    "color": degrees,
+                    "colorscale": [[0, "#4477aa"], [1, "#aa3377"]],
+                    "showscale": len(set(degrees)) > 1,
+                    "colorbar": {
+                        "title": {"text": "degree"},
+                        "thickness": 12,
+                        "dtick": max(1, round((max(degrees) - min(degrees)) / 8)),
+                    },
+                },
+            },
+        ],
+        "layout": {
+            "xaxis": bare,
+            "yaxis": {**bare, "scaleanchor": "x"},
+            "showlegend": False,
+            "margin": {"l": 10, "r": 10, "t": 10, "b": 10},
+        },
+    }
+
+
+def draw_phases(profile: Mapping[str, Any]) -> Figure:
+    """Where each rank's time goes, a bar a rank."""
+    waiting = np.array(profile["waiting"]["by_rank"]) * 1e6
+    bars = []
+    for name, colour in PHASES.items():
+        height = np.array(profile["phases"][name]["by_rank"]) * 1e6
+        if name != "exchange":
+            bars.append(_bar(name, height, {"color": colour}))
+            continue
+        working = np.maximum(height - waiting, 0)
+        hatched = {"color": colour, "opacity": 0.6, "pattern": {"shape": "/"}}
+        bars.append(_bar("exchange", working, {"color": colour}))
+        bars.append(_bar("exchange: waiting", height - working, hatched))
+    return {
+        "data": bars,
+        "layout": {
+            "barmode": "stack",
+            "xaxis": axis("rank", tickformat="d"),
+            "yaxis": axis("µs an iteration"),
+        },
+    }
+
+
+def _bar(name: str, height: Any, marker: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "bar", "name": name, "y": numbers(height), "marker": marker}
+
+
+def draw_traffic(profile: Mapping[str, Any]) -> Figure:
+    """Vector bytes an iteration from each rank to each other."""
+    matrix = np.array(profile["traffic"], dtype=float) / max(1, profile["iterations"])
+    group = -(-len(matrix) // MOST_CELLS)
+    edges = np.arange(0, len(matrix), group)
+    summed = np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
+    shown = [[value or None for value in numbers(row)] for row in summed]
+    names = [str(i) if group == 1 else f"{i} to {min(i + group, len(matrix)) - 1}" for i in edges]
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "z": shown,
+                "zmin": 0,
+                "zmax": float(summed.max()),
+                "customdata": [[[a, b] for b in names] for a in names],
+                "hovertemplate": "%{customdata[0]} → %{customdata[1]}: %{z:,} bytes<extra></extra>",
+                "x0": 0,
+                "dx": group,
+                "y0": 0,
+                "dy": group,
+                "colorscale": "Viridis",
+                "colorbar": {"title": {"text": "bytes"}, "thickness": 12},
+                "hoverongaps": False,
+            }
+        ],
+        "layout": {
+            "xaxis": axis("to rank", tickformat="d"),
+            "yaxis": axis("from rank", tickformat="d", autorange="reversed"),
+        },
+    }
+
+
+def draw_bench(bench: Mapping[str, Any]) -> dict[str, Figure]:
+    """For each graph the time of an exchange against its size, with the fitted line dashed."""
+    rows = bench["rows"]
+    exchanges = list(dict.fromkeys(row["exchange"] for row in rows))
+    fits = {(fit["exchange"], fit["graph"]): fit for fit in bench["fits"]}
+    figures = {}
+    for graph in dict.fromkeys(row["graph"] for row in rows):
+        traces: list[dict[str, Any]] = []
+        for number, name in enumerate(exchanges):
+            own = [row for row in rows if (row["exchange"], row["graph"]) == (name, graph)]
+            if not own:
+                continue
+            colour = COLOURS[number % len(COLOURS)]
+            median = np.array([row["median"] for row in own]) * 1e6
+            above = np.array([row["p95"] for row in own]) * 1e6 - median
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": text(name),
+                    "legendgroup": text(name),
+                    "x": [row["bytes"] for row in own],
+                    "y": numbers(median),
+                    "error_y": {
+                        "type": "data",
+                        "symmetric": False,
+                        "array": numbers(above),
+                        "arrayminus": [0] * len(own),
+                        "thickness": 1,
+                    },
+                    "marker": {"color": colour, "size": 8, "symbol": number},
+                }
+            )
+            fit = fits.get((name, graph))
+            if fit is not None:
+                sizes = np.geomspace(own[0]["bytes"], own[-1]["bytes"], 40)
+                slope = 1 / fit["bandwidth"] if fit["bandwidth"] else 0.0
+                each = fit["per_message"] + sizes * slope
+                traces.append(
+                    {
+                        "type": "scatter",
+                        "mode": "lines",
+                        "name": f"{text(name)}, fit",
+                        "legendgroup": text(name),
+                        "showlegend": False,
+                        "x": numbers(sizes),
+                        "y": numbers((fit["latency"] + own[0]["degree"] * each) * 1e6),
+                        "line": {"color": colour, "dash": "dash", "width": 1.3},
+                    }
+                )
+        layout = {
+            "xaxis": axis("bytes to each neighbour", log=True, dtick=1),
+            "yaxis": axis("µs of one exchange", log=True),
+        }
+        figures[graph] = {"data": traces, "layout": layout}
+    return figures
+
+
+def draw_lines(lines: Mapping[str, tuple[list[Any], list[Any]]], across: str, up: str) -> Figure:
+    """Named lines with marks; a whole number across is shown as such."""
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": text(name),
+            "x": x,
+            "y": y,
+            "line": {"color": COLOURS[number % len(COLOURS)]},
+            "marker": {"symbol": number, "size": 8},
+        }
+        for number, (name, (x, y)) in enumerate(lines.items())
+    ]
+    places = sorted({place for x, _ in lines.values() for place in x})
+    whole = all(isinstance(place, int) for place in places)
+    ticks = {"tickvals": places, "exponentformat": "none"} if whole else {}
+    layout = {"xaxis": {**axis(across, log=True), **ticks}, "yaxis": axis(up, log=True)}
+    return {"data": traces, "layout": layout}

@@ -1,0 +1,36 @@
+"""Everything small: $MPI_GT_TRIAL=20 is for trying out commands that would take long.
+
+No run then makes more than 20 iterations, and no figure of a bench takes more than 20
+milliseconds, whatever was asked for. The tests run every command of the README this way.
+"""
+
+import os
+
+from .errors import UserError
+
+VARIABLE = "MPI_GT_TRIAL"
+
+
+def limit() -> int | None:
+    """The most iterations of a run; None where there is no such limit."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"${VARIABLE} must be a number of iterations, not '{text}'")
+    return int(text)
+
+
+def cut_iterations(iterations: int) -> int:
+    return min(iterations, limit() or iterations)
+
+
+def cut_seconds(seconds: float) -> float:
+    most = limit()
+    return seconds if most is None else min(seconds, most / 1000)
+
+
+def warnings() -> list[str]:
+    """For run.json: numbers of a trial are not those that were asked for."""
+    most = limit()
+    return [] if most is None else [f"a trial: {VARIABLE} cuts runs to {most} iterations"]

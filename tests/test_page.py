@@ -1,0 +1,312 @@
+"""The page of `mpi-gt report`: from any subset of files, sound or not, and in a real browser."""
+
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Browser
+
+import mpi_gt
+from mpi_gt.cli import main
+from mpi_gt.page import curves, make_page
+from mpi_gt.page.read import read_folders
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory, openmpi, call) -> Path:
+    """A comparison, a profiled run and a bench, the real ones."""
+    folder = tmp_path_factory.mktemp("made")
+    words = ["-n", "4", "--iterations", "30", "--quiet"]
+    compare = ["--algorithms", "gt-adaptive,dsgd", "--seeds", "3", "--out", "compare"]
+    call(openmpi.mpi_gt("compare", *words, *compare), cwd=folder)
+    slow = ["--straggler", "node=2,ms=5", "--out", "profile"]
+    call(openmpi.mpi_gt("profile", *words, *slow), cwd=folder)
+    sizes = ["--sizes", "160,16kB,160kB", "--seconds", "0.02", "--exchanges", "neighbor,p2p"]
+    call(openmpi.mpi_gt("bench", "-n", "4", *sizes, "--out", "bench", "--quiet"), cwd=folder)
+    return folder
+
+
+def stacked(folder, **options):
+    mpi_gt.run(stacked=True, n=3, iterations=10, out=str(folder), **options)
+    return folder
+
+
+def page_of(*folders, bundle="/* plotly */") -> str:
+    return make_page(read_folders(folders), bundle)
+
+
+def data_of(page) -> dict:
+    (text,) = re.findall(r'id="data">(.*?)</script>', page, flags=re.DOTALL)
+    return json.loads(text)
+
+
+def text_of(page) -> str:
+    return re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
+
+
+def test_curves_are_the_numbers_of_metrics_csv(tmp_path):
+    folder = stacked(tmp_path / "a", seeds=4, log_every=1)
+    rows = curves.read_curves(folder / "metrics.csv", "a")[0][0]
+    assert rows.metrics["gap"].shape == (4, 11)
+    (curve,) = data_of(page_of(folder))["curves"]
+    told = curve["metrics"]["gap"]
+    np.testing.assert_allclose(told["mean"], rows.metrics["gap"].mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(told["low"], rows.metrics["gap"].min(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(told["high"], rows.metrics["gap"].max(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(told["seeds"], rows.metrics["gap"], rtol=1e-4)
+    assert curve["across"]["iteration"] == list(range(11))
+    facts = json.loads((folder / "run.json").read_text())
+    assert curve["across"]["bytes"][-1] == facts["bytes_sent"] / 4
+
+
+def test_a_page_says_what_ran_and_how_it_ended(made):
+    page = text_of(page_of(made / "compare", made / "profile", made / "bench"))
+    for text in ("Open MPI", "gt-adaptive,dsgd", "30 iterations, 3 seeds", "finished", "rho_A"):
+        assert text in page
+    assert "ranks share" in page or "ranks per core" in page
+    assert "rank 2:" in page  # the straggler
+    assert "latency" in page
+    figures = data_of(page_of(made / "profile"))["figures"]
+    facts = json.loads((made / "profile" / "run.json").read_text())
+    edges = figures["graph-0"]["data"][0]["x"].count(None)
+    assert edges == facts["graph"]["edges"]
+    matrix = np.array(figures["traffic-0"]["data"][0]["z"], dtype=float)
+    profile = json.loads((made / "profile" / "profile.json").read_text())
+    np.testing.assert_allclose(np.nan_to_num(matrix) * 30, profile["traffic"])
+    bars = sum(np.array(bar["y"]) for bar in figures["phases-0"]["data"])
+    np.testing.assert_allclose(bars.mean(), profile["seconds_per_iteration"] * 1e6, rtol=1e-3)
+
+
+def test_the_fit_is_drawn_as_fitted(made):
+    bench = json.loads((made / "bench" / "bench.json").read_text())
+    figures = data_of(page_of(made / "bench"))["figures"]
+    lines = [trace for trace in figures["bench-0-0"]["data"] if trace["mode"] == "lines"]
+    (fit,) = (f for f in bench["fits"] if (f["exchange"], f["graph"]) == ("neighbor", "ring"))
+    bandwidth = fit["bandwidth"] or float("inf")
+    seconds = fit["latency"] + 2 * (fit["per_message"] + 160e3 / bandwidth)
+    assert lines[0]["y"][-1] == pytest.approx(seconds * 1e6, rel=1e-3)
+
+
+def test_claims_and_audit_are_shown_with_their_verdicts(tmp_path):
+    folder = stacked(tmp_path / "a")
+    claim = {
+        "claim": "it is the best", "verdict": "does not hold", "measure": "gap", "estimate": 0.5,
+        "interval": [0.25, 0.75], "against": "dsgd",
+    }  # fmt: skip
+    (folder / "claims.json").write_text(json.dumps([claim]))
+    one = {"left": 3.5, "right": None, "ratio": None, "verdict": "holds"}
+    forms = {"paper": {**one, "verdict": "violated"}, "corrected": {**one, "applies": False}}
+    audit = {"lemmas": {"3": forms}, "theorem": forms, "corollary": forms}
+    (folder / "audit.json").write_text(json.dumps(audit))
+    page = page_of(folder)
+    assert 'class="badge" data-status="does-not-hold"' in page
+    assert "0.5 [0.25, 0.75]" in text_of(page)
+    for verdict in ("violated", "no-claim"):
+        assert page.count(f'class="badge" data-status="{verdict}"') == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"), [("failed", "its disk was full"), ("stopped", "mpi-gt resume")]
+)
+def test_a_run_that_did_not_finish_is_told_as_such(tmp_path, status, shown):
+    folder = stacked(tmp_path / "a")
+    facts = json.loads((folder / "run.json").read_text())
+    facts.update(status=status, error="its disk was full", resumes=[{"at": "now"}])
+    (folder / "run.json").write_text(json.dumps(facts))
+    page = page_of(folder)
+    assert f'class="badge" data-status="{status}"' in page
+    assert shown in text_of(page)
+    assert "resumed once" in text_of(page)
+
+
+def test_torn_files_cost_only_themselves(tmp_path):
+    folder = stacked(tmp_path / "a")
+    table = (folder / "metrics.csv").read_text()
+    (folder / "metrics.csv").write_text(table + "gt-adaptive,0,11,0.2")
+    (folder / "profile.json").write_text('{"phases": {')
+    (folder / "bench.json").write_text('{"rows": [{"graph": 1}], "fits": []}')
+    (folder / "audit.json").write_text("[]")
+    page = page_of(folder)
+    assert len(data_of(page)["curves"][0]["across"]["iteration"]) == 11
+    for text in ("1 lines are torn", "profile.json cannot", "bench.json is not", "audit.json is"):
+        assert text in text_of(page)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"config": [], "hosts": 3}', "\x00"])
+def test_any_run_json_makes_a_page(tmp_path, content):
+    folder = stacked(tmp_path / "a")
+    (folder / "run.json").write_text(content)
+    assert len(data_of(page_of(folder))["curves"]) == 1
+
+
+@pytest.mark.parametrize("name", ["run.json", "metrics.csv", "bench.json"])
+def test_one_file_is_enough(tmp_path, made, name):
+    source = made / ("bench" if name == "bench.json" else "compare")
+    (tmp_path / "a").mkdir()
+    shutil.copy(source / name, tmp_path / "a")
+    assert "<h3>a " in page_of(tmp_path / "a")
+
+
+def test_text_from_files_is_escaped(tmp_path):
+    folder = stacked(tmp_path / "<b>a&b")
+    facts = (folder / "run.json").read_text().replace("gt-adaptive", EVIL)
+    (folder / "run.json").write_text(facts)
+    table = (folder / "metrics.csv").read_text().replace("gt-adaptive", EVIL)
+    (folder / "metrics.csv").write_text(table)
+    claim = dict.fromkeys(("claim", "verdict", "measure", "against"), EVIL)
+    claims = [{**claim, "estimate": None, "interval": None}]
+    (folder / "claims.json").write_text(json.dumps(claims))
+    page = page_of(folder)
+    assert "<img" not in page
+    assert "<b>a" not in page
+    assert EVIL in data_of(page)["curves"][0]["label"]
+
+
+def test_a_large_study_stays_small(tmp_path):
+    header = (
+        "algorithm,seed,iteration,loss,grad_norm2,consensus,gap,tracking,accuracy,seconds,bytes"
+    )
+    random = np.random.default_rng(0)
+    for number in range(3):
+        folder = tmp_path / f"study-{number}"
+        folder.mkdir()
+        lines = [header]
+        for label in ("a", "b", "c", "d"):
+            values = random.random((30 * 300, 5))
+            for k, v in enumerate(values):
+                cells = ",".join(map(repr, v.tolist()))
+                lines.append(f"{label},{k % 30},{k // 30},{cells},,{k * 1e-4},{k * 160}")
+        (folder / "metrics.csv").write_text("\n".join(lines))
+    page = page_of(tmp_path)  # the directories in it
+    assert len(page) < 3e6
+    assert "at most" in text_of(page)
+    assert len(data_of(page)["curves"]) == 12
+
+
+def test_only_a_page_is_replaced(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    stacked(Path("a"))
+    assert main(["report", "a", "-o", "a/metrics.csv"]) == 2
+    assert "is no report" in capsys.readouterr().err
+    for _ in range(2):
+        assert main(["report", "a"]) == 0
+    size = Path("report.html").stat().st_size
+    assert 4e6 < size < 8e6
+    Path("empty").mkdir()
+    assert main(["report", "absent"]) == 2
+    assert "is no directory" in capsys.readouterr().err
+    assert main(["report", "empty"]) == 2
+    assert "nothing to report" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="session")
+def page(made, tmp_path_factory) -> Path:
+    """The comparison, the profile and the bench, and one with names that mean harm."""
+    evil = made / "evil <i>name"
+    if not evil.exists():
+        shutil.copytree(made / "compare", evil)
+        for name in ("run.json", "metrics.csv"):
+            (evil / name).write_text((evil / name).read_text().replace("dsgd", EVIL))
+    target = tmp_path_factory.mktemp("page") / "report.html"
+    names = ("compare", "profile", "bench", evil.name)
+    assert main(["report", *(str(made / name) for name in names), "-o", str(target)]) == 0
+    return target
+
+
+DRAWN = """(() => {
+    const plot = document.getElementById("curves-plot");
+    const last = plot.data[plot.data.length - 1];
+    return JSON.stringify([plot.data.length, last.x, last.y, plot.layout.yaxis.type,
+        plot.layout.yaxis.title.text, plot.layout.xaxis.title.text]);
+})()"""
+
+
+def test_every_switch_changes_what_is_drawn(browser, page):
+    browser.open(page)
+    seen = {browser.do(DRAWN)}
+    names = {"metric": ["loss", "grad_norm2", "consensus"], "across": ["seconds", "bytes"]}
+    names.update(scale=["linear"], seeds=["single"])
+    for name, values in names.items():
+        for value in values:
+            browser.do(f"document.querySelector('input[name={name}][value={value}]').click()")
+            now = browser.do(DRAWN)
+            assert now not in seen, (name, value)
+            seen.add(now)
+    assert '"linear"' in now
+    assert '"bytes"' in now
+    assert browser.do("Plotly.toImage('curves-plot')").startswith("data:image/png")
+    browser.do("document.querySelector('#shown input').click()")
+    assert json.loads(browser.do(DRAWN))[0] == json.loads(now)[0] - 1
+    assert browser.problems == []
+
+
+def test_the_keyboard_reaches_the_switches_and_the_table(browser, page):
+    browser.open(page)
+    before = browser.do(DRAWN)
+    browser.do("document.querySelector('input[name=scale]:checked').focus()")
+    browser.press("ArrowRight", 39)
+    browser.wait("document.getElementById('curves-plot').layout.yaxis.type === 'linear'")
+    assert browser.do(DRAWN) != before
+    column = (
+        "[...document.querySelectorAll('#summary tbody tr')].map(r => r.children[6].dataset.value)"
+    )
+    button = "document.querySelectorAll('#summary thead button')[6]"
+    browser.do(f"{button}.focus()")
+    for order in (1, -1):
+        browser.press("Enter", 13, "\r")
+        gaps = [float(value) for value in browser.do(column)]
+        assert gaps == sorted(gaps, reverse=order < 0)
+        assert len(set(gaps)) > 1
+
+
+def test_names_that_mean_harm_do_none(browser, page):
+    browser.open(page)
+    assert browser.do("document.querySelectorAll('img, main script').length") == 0
+    assert "<img" in browser.do("document.getElementById('shown').textContent")
+    assert "evil <i>name" in browser.do("document.querySelector('main').textContent")
+    assert browser.problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "dark"), [("wide", 1280, False), ("phone", 390, False), ("dark", 1280, True)]
+)
+def test_how_it_looks(browser, page, name, width, dark):
+    """Nothing wider than the window, no request but for the page, text that can be read."""
+    browser.requests.clear()
+    browser.open(page, width=width, dark=dark)
+    assert browser.do("document.documentElement.scrollWidth") <= width
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+    paper = browser.do("getComputedStyle(document.body).backgroundColor")
+    ink = browser.do("getComputedStyle(document.querySelector('#curves-plot .xtick text')).fill")
+    assert brightness(paper) < 60 < 180 < brightness(ink) if dark else brightness(ink) < 100
+    assert browser.do("document.querySelectorAll('.plot .main-svg').length") >= 8
+    browser.whole_page(page.parent / f"{name}.png")
+    assert browser.problems == []
+
+
+def test_plots_follow_when_the_scheme_changes(browser, page):
+    browser.open(page)
+    ink = "getComputedStyle(document.querySelector('#curves-plot .xtick text')).fill"
+    light = browser.do(ink)
+    browser.set_dark(True)
+    end = time.monotonic() + 20
+    while browser.do(ink) == light:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def brightness(colour) -> float:
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3

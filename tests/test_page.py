@@ -5,6 +5,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -151,6 +152,34 @@ def test_one_file_is_enough(tmp_path, made, name):
     (tmp_path / "a").mkdir()
     shutil.copy(source / name, tmp_path / "a")
     assert "<h3>a " in page_of(tmp_path / "a")
+
+
+def test_whatever_is_damaged_there_is_a_page(made, tmp_path):
+    """Values of other kinds, parts that are missing, files cut off: at random, many times."""
+    random = Random(0)
+
+    def damage(value):
+        if random.random() < 0.03:
+            return random.choice([None, [], {}, "x", -1, float("inf"), True])
+        if isinstance(value, dict):
+            return {key: damage(v) for key, v in value.items() if random.random() > 0.02}
+        if isinstance(value, list):
+            return [damage(v) for v in value if random.random() > 0.02]
+        return value
+
+    for number in range(60):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for file in (made / random.choice(["compare", "profile", "bench"])).iterdir():
+            if file.suffix not in (".json", ".csv") or file.name == "trace.json":
+                continue
+            text = file.read_text()
+            if file.suffix == ".json" and random.random() < 0.8:
+                text = json.dumps(damage(json.loads(text)))
+            elif random.random() < 0.5:
+                text = text[: random.randrange(len(text))]
+            (folder / file.name).write_text(text)
+        data_of(page_of(folder))
 
 
 def test_text_from_files_is_escaped(tmp_path):

@@ -1,5 +1,6 @@
 """The sections of the page that have to do with single directories, each from what it finds."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -80,7 +81,9 @@ def attempt(folder: Folder, part: str, make: Callable[[], Any]) -> Any:
     if part not in folder.parts:
         return None
     try:
-        return make()
+        made = make()
+        json.dumps(made, allow_nan=False)  # what the script could not read
+        return made
     except BROKEN as error:
         folder.troubles.append(f"{part}.json is not as expected: {type(error).__name__} {error}")
         return None

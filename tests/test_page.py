@@ -126,6 +126,18 @@ def test_a_run_that_did_not_finish_is_told_as_such(tmp_path, status, shown):
     assert "resumed once" in text_of(page)
 
 
+def test_divergence_is_told_of_the_one_that_diverged(tmp_path):
+    with pytest.raises(mpi_gt.Diverged):
+        stacked(tmp_path / "a", algorithms="gt-adaptive,gt:lr=1e200")
+    page = page_of(tmp_path / "a")
+    assert "gt diverged:" in text_of(page)
+    table = page.partition('id="summary"')[2]
+    assert re.findall(r'<td>([\w-]+)</td><td><span class="badge" data-status="(\w+)"', table) == [
+        ("gt-adaptive", "finished"),
+        ("gt", "diverged"),
+    ]
+
+
 def test_torn_files_cost_only_themselves(tmp_path):
     folder = stacked(tmp_path / "a")
     table = (folder / "metrics.csv").read_text()
@@ -322,7 +334,7 @@ def test_how_it_looks(browser, page, name, width, dark):
     ink = browser.do("getComputedStyle(document.querySelector('#curves-plot .xtick text')).fill")
     assert brightness(paper) < 60 < 180 < brightness(ink) if dark else brightness(ink) < 100
     assert browser.do("document.querySelectorAll('.plot .main-svg').length") >= 8
-    browser.whole_page(page.parent / f"{name}.png")
+    browser.screenshot(page.parent / f"{name}.png")
     assert browser.problems == []
 
 

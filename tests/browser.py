@@ -151,12 +151,8 @@ class Browser:
                 told["text"] = text
             self.send("Input.dispatchKeyEvent", type=kind, **told)
 
-    def screenshot(self, path: Path, whole: bool = True) -> None:
-        image = self.send("Page.captureScreenshot", captureBeyondViewport=whole, format="png")
-        path.write_bytes(base64.b64decode(image["data"]))
-
-    def whole_page(self, path: Path) -> None:
-        """As high as the page is."""
+    def screenshot(self, path: Path) -> None:
+        """All of the page, however high it is."""
         size = self.send("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         image = self.send(

@@ -5,6 +5,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -125,6 +126,18 @@ def test_a_run_that_did_not_finish_is_told_as_such(tmp_path, status, shown):
     assert "resumed once" in text_of(page)
 
 
+def test_divergence_is_told_of_the_one_that_diverged(tmp_path):
+    with pytest.raises(mpi_gt.Diverged):
+        stacked(tmp_path / "a", algorithms="gt-adaptive,gt:lr=1e200")
+    page = page_of(tmp_path / "a")
+    assert "gt diverged:" in text_of(page)
+    table = page.partition('id="summary"')[2]
+    assert re.findall(r'<td>([\w-]+)</td><td><span class="badge" data-status="(\w+)"', table) == [
+        ("gt-adaptive", "finished"),
+        ("gt", "diverged"),
+    ]
+
+
 def test_torn_files_cost_only_themselves(tmp_path):
     folder = stacked(tmp_path / "a")
     table = (folder / "metrics.csv").read_text()
@@ -151,6 +164,34 @@ def test_one_file_is_enough(tmp_path, made, name):
     (tmp_path / "a").mkdir()
     shutil.copy(source / name, tmp_path / "a")
     assert "<h3>a " in page_of(tmp_path / "a")
+
+
+def test_whatever_is_damaged_there_is_a_page(made, tmp_path):
+    """Values of other kinds, parts that are missing, files cut off: at random, many times."""
+    random = Random(0)
+
+    def damage(value):
+        if random.random() < 0.03:
+            return random.choice([None, [], {}, "x", -1, float("inf"), True])
+        if isinstance(value, dict):
+            return {key: damage(v) for key, v in value.items() if random.random() > 0.02}
+        if isinstance(value, list):
+            return [damage(v) for v in value if random.random() > 0.02]
+        return value
+
+    for number in range(60):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for file in (made / random.choice(["compare", "profile", "bench"])).iterdir():
+            if file.suffix not in (".json", ".csv") or file.name == "trace.json":
+                continue
+            text = file.read_text()
+            if file.suffix == ".json" and random.random() < 0.8:
+                text = json.dumps(damage(json.loads(text)))
+            elif random.random() < 0.5:
+                text = text[: random.randrange(len(text))]
+            (folder / file.name).write_text(text)
+        data_of(page_of(folder))
 
 
 def test_text_from_files_is_escaped(tmp_path):
@@ -293,7 +334,7 @@ def test_how_it_looks(browser, page, name, width, dark):
     ink = browser.do("getComputedStyle(document.querySelector('#curves-plot .xtick text')).fill")
     assert brightness(paper) < 60 < 180 < brightness(ink) if dark else brightness(ink) < 100
     assert browser.do("document.querySelectorAll('.plot .main-svg').length") >= 8
-    browser.whole_page(page.parent / f"{name}.png")
+    browser.screenshot(page.parent / f"{name}.png")
     assert browser.problems == []
 
 

@@ -153,6 +153,14 @@ def _switch(name: str, options: dict[str, str]) -> Html:
     return tag("fieldset", tag("legend", titles[name]), *choices)
 
 
+def _status(folder: Folder, algorithm: str) -> str:
+    """Of a comparison in which some algorithm diverged, the others finished."""
+    result = folder.table("results").get(algorithm)
+    if isinstance(result, dict) and result.get("error"):
+        return "diverged"
+    return "finished" if folder.status == "diverged" and result else folder.status
+
+
 def _summary(folders: list[Folder]) -> Html:
     rows: list[list[Any]] = []
     for folder in folders:
@@ -162,7 +170,7 @@ def _summary(folders: list[Folder]) -> Html:
                 [
                     folder.name,
                     curve.algorithm,
-                    badge(folder.status),
+                    badge(_status(folder, curve.algorithm)),
                     int(curve.across["iteration"][-1]),
                     len(curve.seeds),
                     *(curve.tail(name) for name in ("loss", "gap", "grad_norm2", "consensus")),

@@ -88,7 +88,7 @@ def _read(path: Path, name: str) -> Folder:
     run = folder.parts.get("run")
     if isinstance(run, dict):
         try:
-            folder.status, folder.note = true_status(path, run)
+            folder.status, folder.note = map(str, true_status(path, run))
         except (TypeError, AttributeError, ValueError) as error:
             folder.status = "unknown"
             folder.troubles.append(f"run.json is not as expected: {error}")

@@ -67,12 +67,17 @@ LAYERS = {
         "watch",
     ),
     5: (
+        "alone",
+        "asked",
         "commands",
         "doctor",
         "floor",
         "laboratory",
         "launch",
+        "member",
         "options",
+        "parent",
+        "running",
         "submit",
         "cli",
         "__init__",
@@ -130,7 +135,7 @@ def test_upper_floors_know_nothing_of_mpi(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_only_the_command_line_uses_comm_world(path):
-    assert room(path) == "cli" or "MPI.COMM_WORLD" not in path.read_text()
+    assert room(path) == "member" or "MPI.COMM_WORLD" not in path.read_text()
 
 
 def test_stacked_and_import_start_no_mpi():
@@ -152,7 +157,7 @@ def test_ranks_do_not_import_what_only_root_needs():
 
 
 def test_threads_are_settled_before_numpy_is_imported():
-    code = "import sys, mpi_gt.cli; sys.exit('numpy' in sys.modules)"
+    code = "import sys, mpi_gt.cli, mpi_gt.parent; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

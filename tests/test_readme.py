@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from support import ROOT_OF_REPOSITORY
 
-from mpi_gt.cli import main, parse
+from mpi_gt.asked import parse
+from mpi_gt.cli import main
 from mpi_gt.options import build_parser
 from mpi_gt.problems import Place
 

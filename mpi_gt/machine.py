@@ -7,7 +7,6 @@ import socket
 import sys
 import time
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,6 +117,8 @@ def complaints(ranks: list[RankFacts], allotted: int) -> list[str]:
 
 
 def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version  # root's, and slow to import
+
     versions = {"python": f"{platform.python_version()} ({platform.python_compiler()})"}
     for package in PACKAGES:
         try:

@@ -7,7 +7,6 @@ once, into a pair of .npy files in the cache that every rank can read its own ro
 import bz2
 import gzip
 import hashlib
-import http.client
 import json
 import lzma
 import os
@@ -16,8 +15,6 @@ import socket
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -118,6 +115,9 @@ def _fetch_verified(
     file: RawFile, url: str, partial: Path, problems: list[str], progress: bool
 ) -> bool:
     """Whether `partial` now is the right file; what went wrong is added to `problems`."""
+    import http.client  # here: every rank would import it, and none but one ever downloads
+    import urllib.error
+
     for attempt in range(ATTEMPTS):
         try:
             partial.parent.mkdir(parents=True, exist_ok=True)
@@ -145,6 +145,8 @@ def _fetch_verified(
 
 def _fetch(url: str, partial: Path, progress: bool) -> None:
     """Append to what is there already, where the server can resume."""
+    import urllib.request
+
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:

@@ -35,41 +35,40 @@ TRIAL = "10"  # iterations of each run, whatever its command asks for
 
 @dataclass(frozen=True)
 class Block:
-    section: str
+    number: int
     language: str
     text: str
 
+    @property
+    def first(self) -> str:
+        return self.text.partition("\n")[0]
+
+    @property
+    def file(self) -> str | None:
+        """The name in its first line, as in `# my_method.py`; a script has one anyway."""
+        if self.language not in ("python", "toml"):
+            return None
+        named = re.match(r"# (?:.* )?([\w.-]+\.(?:py|toml))\b", self.first)
+        return named.group(1) if named else f"block-{self.number}.py"
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines of a shell block; for a script, what its first line says to run it with."""
+        if self.language == "sh":
+            lines = self.text.replace("\\\n", " ").splitlines()
+            return [line for line in lines if line.strip() and line[0] != "#"]
+        if self.language != "python" or self.first == f"# {self.file}":
+            return []  # a module: a command beside it uses it
+        return [self.first[2:] if f" {self.file}" in self.first else f"python {self.file}"]
+
 
 def read_blocks() -> list[Block]:
-    """All fenced blocks, with the section they stand in."""
-    found = []
-    for section in re.split(r"^## ", README, flags=re.MULTILINE):
-        title = section.partition("\n")[0]
-        for language, text in re.findall(
-            r"^```(.*?)\n(.*?)^```", section, re.DOTALL | re.MULTILINE
-        ):
-            found.append(Block(title, language, text))
-    return found
-
-
-def commands_of(block: Block) -> list[str]:
-    """The lines of a shell block, or the one that a script's first line says to run it with."""
-    if block.language == "sh":
-        joined = block.text.replace("\\\n", " ")
-        return [line for line in joined.splitlines() if line.strip() and line[0] != "#"]
-    first = block.text.partition("\n")[0].removeprefix("# ")
-    return [first] if block.language == "python" and " " in first else []
-
-
-def file_of(block: Block) -> str | None:
-    """The name that the first line of a block gives it, as in `# my_method.py`."""
-    if block.language not in ("python", "toml"):
-        return None
-    return re.search(r"[\w.-]+\.(py|toml)\b", block.text.partition("\n")[0]).group()
+    fences = re.findall(r"^```(.*?)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    return [Block(number, *found) for number, found in enumerate(fences)]
 
 
 BLOCKS = read_blocks()
-COMMANDS = [(block.section, line) for block in BLOCKS for line in commands_of(block)]
+COMMANDS = [line for block in BLOCKS for line in block.commands]
 
 
 def reason_not_to_run(line: str) -> str | None:
@@ -81,18 +80,18 @@ def desk(tmp_path_factory, data_dir, openmpi) -> Path:
     """A folder with the README's files, what it takes the reader to have, and the checkout's."""
     folder = tmp_path_factory.mktemp("readme")
     for block in BLOCKS:
-        if name := file_of(block):
-            (folder / name).write_text(block.text)
+        if block.file:
+            (folder / block.file).write_text(block.text)
     random = np.random.default_rng(0)
     np.savez(folder / "mine.npz", X=random.standard_normal((64, 5)), y=np.arange(64) % 3)
-    lines = [f"{k % 2} {1 + k % 123}:1 {1 + (k + 7) % 123 + 1}:0.5\n" for k in range(64)]
-    (folder / "mine.txt").write_text("".join(line for line in lines if " 124:" not in line))
+    lines = [f"{k % 2} {1 + k}:1 {70 + k % 50}:0.5\n" for k in range(64)]
+    (folder / "mine.txt").write_text("".join(lines))
     for name in ("mpi_gt", "scripts", "hostfiles"):
         (folder / name).symlink_to(ROOT_OF_REPOSITORY / name)
     return folder
 
 
-@pytest.mark.parametrize("line", [line for _, line in COMMANDS if reason_not_to_run(line) is None])
+@pytest.mark.parametrize("line", [line for line in COMMANDS if reason_not_to_run(line) is None])
 def test_every_command_runs(desk, data_dir, openmpi, call, line):
     """In the order of the page, in one folder: a command may use what those before it made."""
     env = {
@@ -106,12 +105,11 @@ def test_every_command_runs(desk, data_dir, openmpi, call, line):
 
 
 def test_nothing_in_the_readme_escapes_the_tests():
-    """A block is of a kind that is known here, and every exception is still needed."""
+    """Every block is of a kind that is known here, and most commands are run."""
     for block in BLOCKS:
         assert block.language in ("sh", "python", "toml", *TEXT), block
-    for pattern in ("scripts/test", "pip install "):
-        assert any(pattern in line for _, line in COMMANDS)
-    assert len(COMMANDS) > 30
+    left_out = [line for line in COMMANDS if reason_not_to_run(line)]
+    assert 0 < len(left_out) < len(COMMANDS) / 4, left_out
 
 
 def test_every_example_of_the_help_parses():

@@ -112,6 +112,12 @@ class Bench:
             return {"note": "not available: this mpi-gt has no --checkpoint-every"}
         return self.with_option(2000 if self.quick else 5000, "--checkpoint-every=1000")
 
+    def profile(self) -> dict:
+        """Processor time of an iteration on one rank; the ratio is the difference, in us."""
+        printed = self.worker("profile", "5000" if self.quick else "20000", ranks=1).split()
+        ours, theirs = (1e6 * float(word) for word in printed)
+        return {"unit": "us", "ours": ours, "theirs": theirs, "ratio": ours - theirs}
+
     def worker(self, *words: str, ranks: int | None = None) -> str:
         script = str(Path(__file__).parent / "ours.py")
         return self.place.on_ranks(ranks or self.ranks, sys.executable, script, *words)
@@ -144,6 +150,8 @@ class Bench:
                         self.logging),
             "checkpoint": ("loop with a checkpoint every 1000 / without, 50 seeds", "<= 1.05",
                            self.checkpoints),
+            "profile": ("iteration with a profile, without, and the difference in µs", "<= 2",
+                        self.profile),
             "metric-1": ("Covertype exact metric, 1 seed / its products", "<= 2",
                          lambda: self.local(metric, 1)),
             "metric-10": ("Covertype exact metric, 10 seeds / the same", "<= 2",

@@ -2,6 +2,7 @@
 
 ours.py run OPTIONS...                      root prints when the loop began, its seconds, and
                                             the largest memory of a rank in bytes
+ours.py profile ITERATIONS                  processor seconds an iteration with a profile, without
 ours.py mix FOLDER DIM ITERATIONS GRAPH     root prints the seconds of each twentieth; x is left
                                             in FOLDER/ours-RANK.bin
 """
@@ -64,8 +65,39 @@ def timed_mix(folder, dim, iterations, graph):
         print(*(np.diff(stamps) * PARTS / iterations))
 
 
+def timed_profile(iterations):
+    """On one rank: with others, waiting for them would be most of the processor time."""
+    import statistics
+
+    from mpi4py import MPI
+
+    from mpi_gt.config import RunConfig
+    from mpi_gt.experiment import build, solve
+    from mpi_gt.keeper import Keeper
+    from mpi_gt.phases import Phases
+    from mpi_gt.profiling import NoPhases
+    from mpi_gt.record import NoRecorder
+
+    config = RunConfig.of({"iterations": iterations, "log_every": iterations, "quiet": True})
+    times = {True: [], False: []}
+    for _ in range(7):
+        for profiled, taken in times.items():
+            built = build(config, MPI.COMM_WORLD)
+            phases = Phases(iterations, range(1, 101)) if profiled else NoPhases()
+            if profiled:
+                built.node.make_plan = phases.make_plan
+            keeper = Keeper(built.config, built.node, None, "", NoRecorder(), None)
+            began = time.process_time()
+            solve(built, built.entries[0], NoRecorder(), keeper, phases)
+            taken.append((time.process_time() - began) / iterations)
+            built.node.free()
+    print(statistics.median(times[True]), statistics.median(times[False]))
+
+
 if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
     if kind == "run":
         sys.exit(timed_run(rest))
+    if kind == "profile":
+        sys.exit(timed_profile(int(rest[0])))
     timed_mix(rest[0], int(rest[1]), int(rest[2]), rest[3])

@@ -21,7 +21,7 @@ from .model import Cost, fit
 from .plots_lab import draw_bench
 from .spec import convert, integer, nearest, split_list
 from .status import write_json
-from .trial import cut_seconds
+from .trial import cut_ranks, cut_seconds
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -78,7 +78,7 @@ class BenchPlan:
         if "seconds" in options:
             options["seconds"] = convert("--seconds", float, options["seconds"])
         if "n" in options:
-            options["n"] = integer("-n", options["n"])
+            options["n"] = cut_ranks(integer("-n", options["n"]))
         plan = cls(**options)
         plan.check()
         return plan

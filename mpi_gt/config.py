@@ -17,7 +17,7 @@ from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
 from .spec import convert, integer, nearest, split_list
 from .straggler import Straggler
-from .trial import cut_iterations
+from .trial import cut_iterations, cut_ranks
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -113,7 +113,10 @@ class RunConfig:
         for name in options:
             if name not in known:
                 raise UserError(f"unknown option '{name}'{nearest(name, known)}")
-        config = cls(**{name: _typed(name, known[name], v) for name, v in options.items()})
+        typed = {name: _typed(name, known[name], value) for name, value in options.items()}
+        if typed.get("n") is not None:
+            typed["n"] = cut_ranks(typed["n"])
+        config = cls(**typed)
         config.check()
         return config
 

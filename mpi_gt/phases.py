@@ -1,18 +1,20 @@
 """Where the time of each iteration goes: a stamp at every change of phase, added up now and then.
 
-A stamp is a code and a time, appended to a list; all arithmetic waits. So watching costs about
-a microsecond an iteration.
+A stamp is a code and a time, put at the end of an array; all arithmetic waits. So watching costs
+about a microsecond an iteration.
 """
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import kernels
 from .exchange import Exchange
 from .plan import Arrivals, Plan
 from .profiling import (
@@ -30,7 +32,41 @@ from .profiling import (
 
 Array = NDArray[Any]
 
-FOLD = 1 << 15  # stamps, after which they are added up
+FOLD = 1 << 15  # words of stamps, after which they are added up
+ROOM = 1 << 14  # words that an iteration may still add
+
+Stamp = Callable[[int], None]
+
+
+class Stamps:
+    """Words in an array: how many are in use, then code, time, code, time."""
+
+    def __init__(self) -> None:
+        self.words = np.zeros(1 + FOLD + ROOM, dtype=np.int64)
+        self.clear()
+        self.add: Stamp = self._add
+        if kernels.C is not None:
+            self.add = partial(kernels.C.stamp, self.words)
+
+    def _add(self, code: int) -> None:
+        words = self.words
+        used = words[0]
+        words[used] = code
+        words[used + 1] = perf_counter_ns()
+        words[0] = used + 2
+
+    @property
+    def pairs(self) -> Array:
+        """(codes, times)."""
+        return self.words[1 : self.words[0]].reshape(-1, 2)
+
+    def clear(self) -> None:
+        self.words[0] = 1
+
+    def keep_last(self) -> None:
+        last = self.pairs[-1].copy()
+        self.words[1:3] = last
+        self.words[0] = 3
 
 
 class Phases:
@@ -45,57 +81,51 @@ class Phases:
         """(iteration, code, begin, end) of each stretch inside the window."""
         self._iteration = 0
         self._exchange = -1
-        self._stamps: list[int] = [UNATTRIBUTED, perf_counter_ns()]
+        self._stamps = Stamps()
+        self.enter: Stamp = self._stamps.add
+        """From now on it is this phase's time."""
+        self.enter(UNATTRIBUTED)
 
     @property
     def calls(self) -> Array:
         """Of every call that posts or awaits: iteration, exchange's number, begin, end (ns)."""
         return np.array(self._calls, np.int64).reshape(-1, 4)
 
-    def enter(self, phase: int) -> None:
-        """From now on it is this phase's time."""
-        self._stamps.append(phase)
-        self._stamps.append(perf_counter_ns())
-
     @contextmanager
     def during(self, phase: int) -> Iterator[None]:
         """Within a pause of the loop: this phase's time, then again what it was before."""
-        before = self._stamps[-2]
+        before = int(self._stamps.pairs[-1, 0])
         self.enter(phase)
         yield
         self.enter(before)
 
     def watch_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        stamps, add, now = self._stamps, self._stamps.append, perf_counter_ns
+        stamp, used = self.enter, self._stamps.words.item
 
         def step(t: int, state: Any, mix: Any, grad: Any) -> Any:
-            add(BEGIN)
-            add(now())
+            stamp(BEGIN)
             state = inner(t, state, mix, grad)
-            add(UNATTRIBUTED)
-            add(now())
-            if len(stamps) > FOLD:
+            stamp(UNATTRIBUTED)
+            if used(0) > FOLD:
                 self.fold()
             return state
 
         return step
 
     def watch_gradient(self, inner: Callable[..., Array]) -> Callable[..., Array]:
-        add, now = self._stamps.append, perf_counter_ns
+        stamp = self.enter
 
         def gradient(t: int, x: Array) -> Array:
-            add(GRADIENT)
-            add(now())
+            stamp(GRADIENT)
             g = inner(t, x)
-            add(UPDATE)
-            add(now())
+            stamp(UPDATE)
             return g
 
         return gradient
 
     def make_plan(self, node: Any, vectors: Sequence[Array]) -> Plan:
         """In place of Plan: one that leaves stamps."""
-        return WatchedPlan(node, vectors, self._stamps)
+        return WatchedPlan(node, vectors, self.enter)
 
     def close(self) -> None:
         """The last iteration is over: what follows is nobody's time."""
@@ -104,8 +134,8 @@ class Phases:
     def fold(self) -> None:
         """Add up the stamps so far. The last one stays: its phase goes on."""
         self.enter(PROFILING)
-        codes, times = np.array(self._stamps, dtype=np.int64).reshape(-1, 2).T
-        del self._stamps[:-2]
+        codes, times = self._stamps.pairs.T.copy()
+        self._stamps.keep_last()
         begins, ends, codes = times[:-1], times[1:], codes[:-1]
         iterations = self._iteration + np.cumsum(codes == BEGIN)
         first, last = self._iteration, int(iterations[-1])
@@ -128,50 +158,36 @@ class Phases:
 class WatchedPlan(Plan):
     """A plan that leaves a stamp where packing, exchange and update give way to each other."""
 
-    def __init__(self, node: Any, vectors: Sequence[Array], stamps: list[int]) -> None:
+    def __init__(self, node: Any, vectors: Sequence[Array], stamp: Stamp) -> None:
         super().__init__(node, vectors)
-        self._stamps = stamps
-        self._exchange = WatchedExchange(self._exchange, stamps)
+        self._stamp = stamp
+        self._exchange = WatchedExchange(self._exchange, stamp)
 
     def post(self, vectors: tuple[Array, ...]) -> Arrivals:
-        add = self._stamps.append
-        add(PACKING)
-        add(perf_counter_ns())
-        results = super().post(vectors)
-        add(UPDATE)
-        add(perf_counter_ns())
-        return results
+        self._stamp(PACKING)
+        return Plan.post(self, vectors)
 
     def collect(self, index: int) -> Array:
-        add = self._stamps.append
-        add(PACKING)
-        add(perf_counter_ns())
-        result = super().collect(index)
-        add(UPDATE)
-        add(perf_counter_ns())
+        self._stamp(PACKING)
+        result = Plan.collect(self, index)
+        self._stamp(UPDATE)
         return result
 
 
 class WatchedExchange(Exchange):
-    def __init__(self, inner: Exchange, stamps: list[int]) -> None:
+    def __init__(self, inner: Exchange, stamp: Stamp) -> None:
         self._start, self._finish = inner.start, inner.finish
         self.free, self.stamps = inner.free, inner.stamps  # type: ignore[method-assign]
-        self._add = stamps.append
+        self._stamp = stamp
         if inner.blocking:
             self.finish = inner.finish  # type: ignore[method-assign]
 
     def start(self) -> None:
-        add = self._add
-        add(POST)
-        add(perf_counter_ns())
+        self._stamp(POST)
         self._start()
-        add(PACKING)
-        add(perf_counter_ns())
+        self._stamp(UPDATE)  # all that is left of `mix` is to hand out the results
 
     def finish(self, index: int) -> None:
-        add = self._add
-        add(AWAIT)
-        add(perf_counter_ns())
+        self._stamp(AWAIT)
         self._finish(index)
-        add(PACKING)
-        add(perf_counter_ns())
+        self._stamp(PACKING)

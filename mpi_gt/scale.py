@@ -15,6 +15,7 @@ from .plots_lab import draw_scale
 from .profile import read_profile
 from .spec import has_option, integer, set_option, split_list
 from .status import write_json
+from .trial import cut_ranks
 
 MODES = ("strong", "weak")
 CROWDED = (
@@ -51,7 +52,8 @@ def make_points(
     config: RunConfig, ranks: str | None, graphs: str | None, mode: str | None, directory: Path
 ) -> list[Point]:
     """All runs, the smallest first. Weak: the same batch on each node; strong: of all together."""
-    counts = sorted({integer("--ranks", text) for text in (ranks or "2,4,8,16").split(",")})
+    given = (ranks or "2,4,8,16").split(",")
+    counts = sorted({cut_ranks(integer("--ranks", text)) for text in given})
     if counts[0] < 1 or counts[-1] > 10**6:
         raise UserError(f"--ranks must be in [1, 1000000], not {ranks}")
     modes = MODES if mode in (None, "both") else (str(mode),)

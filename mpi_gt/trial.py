@@ -1,7 +1,8 @@
 """Everything small: $MPI_GT_TRIAL=20 is for trying out commands that would take long.
 
-No run then makes more than 20 iterations, and no figure of a bench takes more than 20
-milliseconds, whatever was asked for. The tests run every command of the README this way.
+No run then makes more than 20 iterations, no `-n` starts more than RANKS ranks, and no figure of a
+bench takes more than 20 milliseconds, whatever was asked for. The tests run every command of the
+README this way.
 """
 
 import os
@@ -9,6 +10,7 @@ import os
 from .errors import UserError
 
 VARIABLE = "MPI_GT_TRIAL"
+RANKS = 4
 
 
 def limit() -> int | None:
@@ -25,6 +27,10 @@ def cut_iterations(iterations: int) -> int:
     return min(iterations, limit() or iterations)
 
 
+def cut_ranks(n: int) -> int:
+    return n if limit() is None else min(n, RANKS)
+
+
 def cut_seconds(seconds: float) -> float:
     most = limit()
     return seconds if most is None else min(seconds, most / 1000)
@@ -33,4 +39,8 @@ def cut_seconds(seconds: float) -> float:
 def warnings() -> list[str]:
     """For run.json: numbers of a trial are not those that were asked for."""
     most = limit()
-    return [] if most is None else [f"a trial: {VARIABLE} cuts runs to {most} iterations"]
+    return (
+        []
+        if most is None
+        else [f"a trial: {VARIABLE} cuts runs to {most} iterations, -n to {RANKS}"]
+    )

@@ -25,6 +25,12 @@ def test_a_run_is_cut_and_says_so(trial, tmp_path):
     assert last.split(",")[2] == "5"
 
 
+def test_so_are_ranks(trial):
+    assert RunConfig.of({"n": 16}).n == 4
+    assert RunConfig.of({"n": 3}).n == 3
+    assert BenchPlan.of({"n": "16"}).n == 4
+
+
 def test_extending_a_run_is_cut_as_well(trial, tmp_path, capsys):
     out = str(tmp_path / "run")
     assert main(["run", "--stacked", "-n", "3", "--out", out, "--quiet"]) == 0

@@ -74,12 +74,13 @@ int program_run(Program *program, PyArrayObject **inputs, const double *scalars,
 /* replay.c */
 extern PyTypeObject ReplayType;
 
-/* mixing.c, draws.c, huber.c, softmax.c */
+/* mixing.c, draws.c, huber.c, softmax.c, stamps.c */
 PyObject *kernels_pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_agree(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_combine(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_huber(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

@@ -12,6 +12,7 @@ static PyMethodDef functions[] = {
     FUNCTION(uniform, "uniform(out, seeds, word, block, row)"),
     FUNCTION(huber, "huber(x, columns, rows, theta, noise, threshold, scale) -> the gradient"),
     FUNCTION(slopes, "slopes(z, labels, scale, loss, correct)"),
+    FUNCTION(stamp, "stamp(stamps, code)"),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

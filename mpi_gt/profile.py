@@ -142,7 +142,7 @@ class Waits:
 def last_neighbour(node: "Node", entered: Array) -> Array:
     """When the last neighbour entered each exchange (ns of root's clock)."""
     degree = len(node.row.neighbours)
-    latest = np.full_like(entered, np.iinfo(np.int64).min)
+    latest = entered.copy()  # without neighbours there is nobody to wait for
     for begin in range(0, len(entered), CHUNK):
         piece = np.ascontiguousarray(entered[begin : begin + CHUNK])
         theirs = np.empty((degree, len(piece)), dtype=np.int64)

@@ -52,7 +52,7 @@ def make_points(
     config: RunConfig, ranks: str | None, graphs: str | None, mode: str | None, directory: Path
 ) -> list[Point]:
     """All runs, the smallest first. Weak: the same batch on each node; strong: of all together."""
-    given = (ranks or "2,4,8,16").split(",")
+    given = ("2,4,8,16" if ranks is None else ranks).split(",")
     counts = sorted({cut_ranks(integer("--ranks", text)) for text in given})
     if counts[0] < 1 or counts[-1] > 10**6:
         raise UserError(f"--ranks must be in [1, 1000000], not {ranks}")

@@ -4,18 +4,20 @@ import csv
 import itertools
 import json
 from collections import Counter
+from time import perf_counter_ns
 
 import numpy as np
 import pytest
+from support import skip_or_fail
 
-from mpi_gt import cli, scale
+from mpi_gt import cli, kernels, scale
 from mpi_gt.bench import BenchPlan, fits_of, size
 from mpi_gt.config import EXCHANGES, RunConfig
 from mpi_gt.display_lab import explanations
 from mpi_gt.errors import UserError
 from mpi_gt.laboratory import seconds, speed
 from mpi_gt.model import Cost, fit
-from mpi_gt.phases import Phases
+from mpi_gt.phases import Phases, Stamps
 from mpi_gt.profile import straggler_of
 from mpi_gt.profiling import (
     AWAIT,
@@ -176,6 +178,7 @@ def test_stamps_add_up_to_phases_however_often_they_are_folded(monkeypatch):
         return now
 
     monkeypatch.setattr("mpi_gt.phases.perf_counter_ns", tick)
+    monkeypatch.setattr("mpi_gt.kernels.C", None)  # whose clock is the real one
     codes = [BEGIN, PACKING, POST, PACKING, UPDATE, AWAIT, PACKING, GRADIENT, UPDATE, UNATTRIBUTED]
     iterations = 20
     phases = Phases(iterations, range(5, 8))
@@ -203,6 +206,24 @@ def test_stamps_add_up_to_phases_however_often_they_are_folded(monkeypatch):
     kept = np.concatenate(phases.kept)
     assert set(kept[:, 0]) == {5, 6, 7}
     assert (kept[1:, 2] == kept[:-1, 3]).all()  # no gap
+
+
+def test_compiled_stamps_are_those_of_python():
+    if kernels.C is None:
+        skip_or_fail("the kernels were not built")
+    stamps = Stamps()
+    before = perf_counter_ns()
+    stamps.add(3)
+    stamps.add(7)
+    stamps._add(9)
+    codes, times = stamps.pairs.T
+    assert codes.tolist() == [3, 7, 9]
+    assert before <= times[0] <= times[1] <= times[2] <= perf_counter_ns()
+    stamps.keep_last()
+    assert stamps.pairs.tolist() == [[9, times[2]]]
+    with pytest.raises(RuntimeError, match="too many"):
+        for _ in range(len(stamps.words)):
+            stamps.add(1)
 
 
 def test_a_straggler_stands_out_or_there_is_none():

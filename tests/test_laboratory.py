@@ -221,9 +221,9 @@ def test_compiled_stamps_are_those_of_python():
     assert before <= times[0] <= times[1] <= times[2] <= perf_counter_ns()
     stamps.keep_last()
     assert stamps.pairs.tolist() == [[9, times[2]]]
+    stamps.words[0] = len(stamps.words)
     with pytest.raises(RuntimeError, match="too many"):
-        for _ in range(len(stamps.words)):
-            stamps.add(1)
+        stamps.add(1)
 
 
 def test_a_straggler_stands_out_or_there_is_none():

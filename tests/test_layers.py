@@ -72,6 +72,7 @@ LAYERS = {
         "commands",
         "doctor",
         "floor",
+        "help_texts",
         "laboratory",
         "launch",
         "member",

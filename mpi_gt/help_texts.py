@@ -174,7 +174,7 @@ examples:
   mpi-gt submit --nodes 4 --ntasks-per-node 4 --time 01:00:00 -- run --graph ring --seeds 5
   mpi-gt submit --nodes 4 --ntasks-per-node 4 --time 01:00:00 --print -- run      only shows it
   mpi-gt submit --nodes 2 --ntasks-per-node 8 --time 04:00:00 --requeue -- run --iterations 100000
-  mpi-gt submit ... --launcher pmix --sbatch=--partition=main -- compare --algorithms gt,dsgd
+  mpi-gt submit --nodes 2 --ntasks-per-node 8 --time 02:00:00 --launcher pmix -- compare
 """
 
 DOCTOR_HELP = """\

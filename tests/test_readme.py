@@ -120,10 +120,9 @@ def test_every_example_of_the_help_parses():
         _, _, rest = command.format_help().partition("\nexamples:\n")
         block = rest.partition("\n\n")[0]
         examples = re.findall(r"^  ((?:.* )?mpi-gt .*?)(?:   .*)?$", block, re.MULTILINE)
-        assert examples, name
-        for example in examples:
-            words = shlex.split(example)
-            assert parse(words[words.index("mpi-gt") + 1 :])[0] == name, example
+        lines = [shlex.split(example) for example in examples]
+        parsed = [parse(words[words.index("mpi-gt") + 1 :])[0] for words in lines]
+        assert name in parsed, examples
 
 
 def block(language, containing):

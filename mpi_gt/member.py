@@ -40,7 +40,8 @@ def main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     promise = world.promised()
     wrong = promise and promise.foreign(library())
     if not wrong:
-        MPI.Init_thread(MPI.THREAD_FUNNELED)  # only one thread calls MPI: spares it locks
+        if not MPI.Is_initialized():  # a script of the user's may have done so
+            MPI.Init_thread(MPI.THREAD_FUNNELED)  # only one thread calls MPI: spares it locks
         if promise and promise.launcher == world.SRUN_PMIX:
             # Open MPI (its issue 12495): a rank that is still in there crashes at a first message
             time.sleep(0.5)

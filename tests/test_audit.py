@@ -79,8 +79,8 @@ def test_sums_against_a_second_implementation(tmp_path):
     assert told["corollary"]["corrected"]["left"] == pytest.approx(gap)
 
 
-def test_example_violates_lemma_3_as_printed_only(mpi, call, tmp_path):
-    done = call(mpi.mpi_gt("run", EXAMPLE, "--out", "run", "--quiet"), cwd=tmp_path, limit=300)
+def test_example_violates_lemma_3_as_printed_only(openmpi, call, tmp_path):
+    done = call(openmpi.mpi_gt("run", EXAMPLE, "--out", "run", "--quiet"), cwd=tmp_path, limit=300)
     assert done.out == ""
     told = json.loads((tmp_path / "run" / "audit.json").read_text())
     third = told["lemmas"]["3"]
@@ -193,8 +193,8 @@ def test_refused(options, message):
         audit(**options)
 
 
-def test_refused_on_ranks_with_one_message(mpi, call, tmp_path):
+def test_refused_on_ranks_with_one_message(openmpi, call, tmp_path):
     for words in (["--algorithm", "gt"], ["--L", "1e40"]):
-        done = call(mpi.mpi_gt("run", "-n", "3", "--audit", *words), cwd=tmp_path, expect=2)
+        done = call(openmpi.mpi_gt("run", "-n", "3", "--audit", *words), cwd=tmp_path, expect=2)
         assert done.err.count("mpi-gt: error:") == 1, str(done)
         assert not list(tmp_path.iterdir())

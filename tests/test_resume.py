@@ -62,9 +62,16 @@ def test_stopped_by_a_signal_and_resumed_with_another_exchange(mpi, call, tmp_pa
 
 
 @pytest.mark.parametrize("way", ["USR1 to mpirun", "TERM to one rank", "USR1 to all", "file"])
-def test_every_way_to_ask(mpi, way, call, tmp_path):
+def test_every_way_to_ask(openmpi, way, tmp_path):
     """Under a bare mpirun."""
-    out = tmp_path / "run"
+    require_stop(openmpi, way, tmp_path / "run")
+
+
+def test_mpich_hands_the_signal_on(mpi, tmp_path):
+    require_stop(mpi, "USR1 to mpirun", tmp_path / "run")
+
+
+def require_stop(mpi, way, out):
     words = ["run", *SIZE, "--iterations", "10000000", "--log-every", "10", "--out", str(out)]
     process = start(mpi.mpirun(4, mpi.python, "-m", "mpi_gt", *words))
     wait_for(lambda: far(out, 60))
@@ -91,8 +98,16 @@ KILLED = {
 
 
 @pytest.mark.parametrize("case", KILLED)
-def test_killed_and_resumed(openmpi, mpi, case, call, tmp_path):
-    """A rank or mpirun, by SIGKILL; resumed by a bare mpirun, on the other MPI if there are two."""
+def test_killed_and_resumed(openmpi, case, call, tmp_path):
+    require_same_after_kill(openmpi, openmpi, case, call, tmp_path)
+
+
+def test_killed_on_one_mpi_and_resumed_on_another(openmpi, mpi, call, tmp_path):
+    require_same_after_kill(openmpi, mpi, "softmax", call, tmp_path)
+
+
+def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
+    """A rank or mpirun, by SIGKILL; resumed by a bare mpirun of Open MPI."""
     words = [*KILLED[case], "--checkpoint-every", "20"]
     out = tmp_path / "run"
     process = begin(mpi, out, *words, iterations=10**7)
@@ -160,22 +175,27 @@ def test_a_damaged_part_of_one_rank(openmpi, call, tmp_path):
     assert_same(out, references(openmpi, call, tmp_path, iterations=120))
 
 
-def test_refused_on_other_ranks(mpi, call, tmp_path):
+def test_refused_on_other_ranks(openmpi, call, tmp_path):
     out = tmp_path / "run"
-    call(mpi.mpi_gt("run", *SIZE, "--iterations", "20", "--checkpoint-every", "10", "--out", out))
+    call(
+        openmpi.mpi_gt("run", *SIZE, "--iterations", "20", "--checkpoint-every", "10", "--out", out)
+    )
     more = ["resume", str(out), "--iterations", "40"]
-    for words in (mpi.mpi_gt(*more, "-n", "3"), mpi.mpirun(3, mpi.python, "-m", "mpi_gt", *more)):
+    for words in (
+        openmpi.mpi_gt(*more, "-n", "3"),
+        openmpi.mpirun(3, openmpi.python, "-m", "mpi_gt", *more),
+    ):
         done = call(words, expect=2, limit=60)
         assert done.err.count("has 4 ranks, not 3") == 1, str(done)
     words = ["run", *SIZE, "--iterations", "40", "--resume", "--out", out, "--graph", "complete"]
-    done = call(mpi.mpi_gt(*words), expect=2)
+    done = call(openmpi.mpi_gt(*words), expect=2)
     assert done.err.count("its graph and weights was") == 1, str(done)
     assert facts(out)["status"] == "finished"
-    done = call(mpi.mpirun(4, mpi.python, "-m", "mpi_gt", "resume", str(out)))
+    done = call(openmpi.mpirun(4, openmpi.python, "-m", "mpi_gt", "resume", str(out)))
     assert done.out.count("is finished") == 1
 
 
-@pytest.mark.parametrize("exchange", ["neighbor", "persistent-p2p", "allgather"])
+@pytest.mark.parametrize("exchange", ["neighbor", "persistent-p2p"])
 def test_the_watchdog_names_the_silent_neighbour(mpi, exchange, tmp_path):
     out = tmp_path / "run"
     words = ["--watchdog", "3", "--exchange", exchange, "--checkpoint-every", "200"]

@@ -106,8 +106,8 @@ class BenchPlan:
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
-def size(what: str, text: str) -> int:
-    """A number of bytes: 160, 16e3, 125kB, 1.25MB, 4KiB."""
+def number_of_bytes(what: str, text: str) -> float:
+    """160, 16e3, 125kB, 1.25MB, 4KiB."""
     letters = text.strip().lower()
     unit = next(
         (name for name in sorted(UNITS, key=len, reverse=True) if letters.endswith(name)), ""
@@ -118,9 +118,17 @@ def size(what: str, text: str) -> int:
         raise UserError(
             f"{what}: '{text}' is no number of bytes (such as 160, 16kB, 1MB)"
         ) from None
-    if not math.isfinite(value) or value != int(value):
+    if not math.isfinite(value):
+        raise UserError(f"{what}: '{text}' is no number of bytes")
+    return value
+
+
+def size(what: str, text: str) -> int:
+    """A whole number of bytes."""
+    value = number_of_bytes(what, text)
+    if not math.isclose(value, round(value), rel_tol=1e-12):
         raise UserError(f"{what}: '{text}' is no whole number of bytes")
-    return int(value)
+    return round(value)
 
 
 def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
@@ -233,7 +241,7 @@ class _Report:
             table.writeheader()
             table.writerows(rows)
         written = ["bench.json", "bench.csv"]
-        if plots.available():
+        if rows and plots.available():
             draw_bench(self._directory / "bench.png", found)
             written.append("bench.png")
         found["written"] = [str(self._directory / name) for name in written]

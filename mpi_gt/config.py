@@ -15,7 +15,7 @@ from .custom import is_custom, located, resolve
 from .errors import UserError
 from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
-from .spec import convert, integer, nearest, split_list
+from .spec import convert, nearest, split_list
 from .straggler import Straggler
 from .trial import cut_iterations, cut_ranks
 
@@ -153,6 +153,8 @@ class RunConfig:
         """What profile, trace and straggler ask of the rest."""
         if self.profile and (self.stacked or self.algorithms is not None):
             raise UserError("a profile is of one algorithm on MPI ranks: not stacked, not compared")
+        if self.profile and self.iterations > 10**7:
+            raise UserError("a profile keeps some 150 bytes an iteration: at most 1e7 of them")
         if (self.profile or self.audit) and self.resume:
             raise UserError("profile and audit are of a whole run, not of one that goes on")
         if self.trace_iterations is not None and not self.profile:
@@ -163,6 +165,11 @@ class RunConfig:
             if self.stacked:
                 raise UserError("a straggler needs ranks that wait for it: not stacked")
             slow = Straggler.of(self.straggler)
+            if 0 < self.watchdog <= (slow.ms + slow.jitter) / 1000:
+                raise UserError(
+                    f"the watchdog would end a run with that straggler: give --watchdog more than "
+                    f"{self.watchdog}"
+                )
             if self.n is not None and slow.node >= self.n:
                 raise UserError(f"--straggler: there is no node {slow.node} among {self.n}")
 
@@ -172,9 +179,10 @@ class RunConfig:
         if self.trace_iterations is None:
             first = max(1, self.iterations // 2 - 50)
             return range(first, min(first + 100, self.iterations + 1))
-        first_text, colon, last_text = self.trace_iterations.partition(":")
-        first, last = (integer("trace-iterations", text) for text in (first_text, last_text or "x"))
-        if not colon or not 1 <= first <= last <= self.iterations:
+        words = self.trace_iterations.split(":")
+        whole = len(words) == 2 and all(word.strip().isdecimal() for word in words)
+        first, last = (int(word) for word in words) if whole else (0, 0)
+        if not 1 <= first <= last <= self.iterations:
             raise UserError(
                 f"trace-iterations must be A:B with 1 <= A <= B <= {self.iterations}, "
                 f"not '{self.trace_iterations}'"

@@ -1,5 +1,6 @@
 """The tables of the laboratory: what exchanges cost, and where the time of a run goes."""
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ def duration(seconds: float) -> str:
 
 
 def rate(bytes_per_second: float | None) -> str:
-    if bytes_per_second is None:
+    if bytes_per_second is None or math.isinf(bytes_per_second):
         return "no limit seen"
     return f"{bytes_per_second / 1e6:,.0f} MB/s"
 

@@ -225,7 +225,7 @@ def run(
             if config.out is not None:
                 recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
             if profiler:
-                recorder.keep_profile(_profile(experiment, profiler))
+                recorder.keep_profile(_profile(experiment, profiler, seconds))
     if config.lr is not None:
         diverged = []  # some stepsizes of a sweep are too large: that is what it shows
     recorder.close(Diverged.exit_code if diverged else 0)
@@ -296,19 +296,23 @@ def _profiler(experiment: Experiment) -> "Profiler | None":
     return Profiler(experiment.node, config.iterations, config.trace_window)
 
 
-def _profile(experiment: Experiment, profiler: "Profiler") -> dict[str, Any]:
+def _profile(experiment: Experiment, profiler: "Profiler", seconds: float) -> dict[str, Any]:
     """The profile, on root (else empty), with a short stacked run for comparison."""
     from .agree import on_root
 
     config, world = experiment.config, experiment.node.world
-    stacked = on_root(world, lambda: _stacked_seconds(config))
+    stacked = on_root(world, lambda: _stacked_seconds(config, seconds))
     directory = None if config.out is None else Path(config.out)
     return profiler.report(experiment.facts.get("hosts", []), stacked, directory)
 
 
-def _stacked_seconds(config: RunConfig, most: int = 200) -> float | None:
-    """Seconds an iteration of the same experiment without communication; None where it fails."""
-    iterations = min(config.iterations, most)
+def _stacked_seconds(config: RunConfig, seconds: float) -> float | None:
+    """Seconds an iteration of the same experiment without communication; None where it fails.
+
+    All nodes' work in one process, for some iterations: as many as that may do in half a minute.
+    """
+    one = (config.n or 1) * seconds / config.iterations
+    iterations = max(1, min(config.iterations, 200, int(30 / max(one, 1e-9))))
     quick = replace(
         config,
         stacked=True,
@@ -318,17 +322,18 @@ def _stacked_seconds(config: RunConfig, most: int = 200) -> float | None:
         checkpoint_every=None,
         checkpoint_minutes=None,
         resume=False,
+        audit=False,
         out=None,
         iterations=iterations,
         log_every=iterations,
         quiet=True,
     )
-    experiment = _build_stacked(quick)
     nobody = NoRecorder()
-    keeper = Keeper(quick, experiment.node, None, experiment.identity, nobody, None)
     try:
+        experiment = _build_stacked(quick)
+        keeper = Keeper(quick, experiment.node, None, experiment.identity, nobody, None)
         _, seconds = solve(experiment, experiment.entries[0], nobody, keeper, NoPhases())
-    except Diverged:
+    except Exception:  # a comparison only: not the end of a run that is done
         return None
     return seconds / iterations
 

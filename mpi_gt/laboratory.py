@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import launch
-from .bench import BenchPlan, size
+from .bench import BenchPlan, number_of_bytes
 from .config import DTYPES, EXCHANGES, RunConfig
 from .display_lab import show_checks, show_prediction, show_scale
 from .errors import UserError
@@ -17,7 +17,7 @@ from .floor import measure_floor
 from .folder import give_back, require_free, reserve
 from .model import Cost
 from .spec import integer, nearest, split_list
-from .status import write_json
+from .status import StorageError, write_json
 
 
 def make_bench(given: dict[str, Any]) -> BenchPlan:
@@ -38,16 +38,25 @@ def bench(given: dict[str, Any], arguments: list[str]) -> int:
     assert plan.out is not None
     assert plan.n is not None
     directory = Path(plan.out)
+    fresh = plan.reserved or not directory.exists()
     try:
         require_free(directory, plan.overwrite or plan.reserved)
+        _make(directory)
         measure_floor(plan, directory)
         told = [f"--out={plan.out}", "--reserved"]
         return launch.launch(["bench", *told, *arguments[1:]], plan.n, None)
     finally:
         with contextlib.suppress(OSError):
             (directory / "floor.json").unlink()
-        if plan.reserved:
+        if fresh:
             give_back(directory)
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {directory}: {error.strerror}") from None
 
 
 def scale(
@@ -69,9 +78,7 @@ def scale(
         points = make_points(config, **series, directory=directory)
         if out:
             require_free(directory, overwrite)
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {directory}: {error.strerror}") from None
+        _make(directory)
     except UserError:
         if not out:
             give_back(directory)
@@ -81,7 +88,7 @@ def scale(
         return start(arguments_of(config), config)
 
     code, rows = carry_out(points, directory, execute, quiet)
-    if rows and not code and not quiet:
+    if rows and not quiet:
         show_scale(rows, directory)
     return code
 
@@ -110,9 +117,9 @@ def predict(
     cost = _cost(latency, bandwidth, per_message, bench, exchange)
     if check:
         checks = [model.check(Path(directory), cost) for directory in check]
-        if not quiet:
+        if not json_ and not quiet:
             show_checks(checks)
-        return 0
+        return _hand_out({"checks": checks}, json_, out)
     if nodes is None:
         raise UserError("for how many nodes? --nodes N (or --check DIR for a run that was made)")
     count, length, lanes = (
@@ -132,15 +139,23 @@ def predict(
     else:
         own = model.measured_here(length, lanes, dtype)
     payload = 2 * lanes * length * (8 if dtype == "float64" else 4)
-    rows, left_out = model.rows_of(count, split_list(graph) if graph else None, payload, cost, own)
+    named = split_list(graph or "") or None
+    rows, left_out = model.rows_of(count, named, payload, cost, own)
     found = {"nodes": count, "bytes": payload, "compute": own.source, "rows": rows}
-    if json_:
-        print(json.dumps(found, indent=2))
-    elif not quiet:
+    if not json_ and not quiet:
         show_prediction(found, cost, left_out)
+    return _hand_out({**found, "left_out": left_out}, json_, out)
+
+
+def _hand_out(found: dict[str, Any], as_json: bool, out: str | None) -> int:
+    if as_json:
+        print(json.dumps(found, indent=2))
     if out is not None:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        write_json(Path(out) / "prediction.json", found)
+        _make(Path(out))
+        try:
+            write_json(Path(out) / "prediction.json", found)
+        except StorageError as error:
+            raise UserError(str(error)) from None
     return 0
 
 
@@ -187,7 +202,7 @@ def seconds(what: str, text: str) -> float:
 
 def speed(what: str, text: str) -> float:
     """Bytes a second: 12GB/s."""
-    value = size(what, text.removesuffix("/s"))
+    value = number_of_bytes(what, text.removesuffix("/s"))
     if value <= 0:
         raise UserError(f"{what} must be > 0, not {text}")
-    return float(value)
+    return value

@@ -139,8 +139,14 @@ def _run_of_rank(
 def _bench_on_ranks(comm: "MPI.Intracomm", plan: "BenchPlan") -> int:
     from .bench import run
     from .display_lab import show_bench
+    from .folder import give_back
 
-    found = run(plan, comm)
+    try:
+        found = run(plan, comm)
+    except UserError:
+        if comm.rank == 0 and plan.reserved and plan.out:
+            give_back(Path(plan.out))
+        raise
     if found and not plan.quiet:
         show_bench(found)
     return 0

@@ -17,6 +17,7 @@ from .plan import Combine
 from .profile import read_profile
 
 FAMILIES = ("ring", "torus", "hypercube", "exponential", "er:p=0.7", "complete", "star")
+LARGEST = 10**8  # numbers in a vector that is timed here
 DENSE = 2048  # nodes up to which the mixing matrix is looked at
 
 
@@ -34,6 +35,8 @@ class Compute:
 
 def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute:
     """Update of gt-adaptive and the weighted sum at this size, timed now; without the gradient."""
+    if seeds * dim > LARGEST:
+        raise UserError(f"{seeds * dim:,} numbers are too many to time here: give --compute TIME")
     shape, kind = (seeds, dim), np.dtype(dtype)
     algorithm = ALGORITHMS["gt-adaptive"]()
     z = np.linspace(-1, 1, seeds * dim).astype(kind).reshape(shape)
@@ -94,9 +97,12 @@ def from_bench(directory: Path, exchange: str) -> Cost:
         found = json.loads((directory / "bench.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{directory} holds no bench: {error}") from None
-    fits = [fit for fit in found["fits"] if fit["exchange"] == exchange]
+    fitted = found.get("fits") if isinstance(found, dict) else None
+    if not fitted:
+        raise UserError(f"{directory} has no fits: these need two sizes and two ranks")
+    fits = [fit for fit in fitted if fit["exchange"] == exchange]
     if not fits:
-        known = sorted({fit["exchange"] for fit in found["fits"]})
+        known = sorted({fit["exchange"] for fit in fitted})
         raise UserError(f"{directory} has no fit of {exchange}; it has {', '.join(known)}")
     fit = fits[-1]  # the last one is over all graphs
     bandwidth = math.inf if fit["bandwidth"] is None else fit["bandwidth"]
@@ -123,6 +129,8 @@ def _row(nodes: int, spec: str, payload: int, cost: Cost, compute: Compute) -> d
         network = build_network(spec, None, nodes)
         graph, mixing = network.graph, rho(network.matrix)
     else:
+        if spec.partition(":")[0].strip() in ("complete", "er", "barbell"):
+            raise UserError(f"{spec} of {nodes} nodes has too many edges to be built here")
         graph, mixing = parse_graph(spec)(nodes), None
     degree = max(dict(graph.degree).values())
     own, exchange = compute.seconds(degree), cost.seconds(degree, payload)
@@ -137,7 +145,7 @@ def _row(nodes: int, spec: str, payload: int, cost: Cost, compute: Compute) -> d
         "compute": own,
         "communication": exchange,
         "iteration": total,
-        "iterations_per_second": 1 / total,
+        "iterations_per_second": 1 / total if total else None,
         "rho_A": mixing,
         "seconds_to_halve_disagreement": halving,
     }

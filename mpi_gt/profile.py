@@ -135,7 +135,7 @@ class Waits:
         return cls(
             np.bincount(iteration, inside, minlength=rows) * 1e-9,
             np.bincount(iteration[posting], hidden, minlength=rows) * 1e-9,
-            int(messages) * len(node.row.neighbours),
+            int(messages) * (node.nodes - 1 if node.way.to_all else len(node.row.neighbours)),
         )
 
 

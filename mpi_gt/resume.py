@@ -50,7 +50,8 @@ def proceed(config: RunConfig) -> RunConfig | None:
         return config
     before = facts["config"]
     if config.log_every is None:  # by default it follows from T: an extended run keeps its own
-        old = replace(config, iterations=before["iterations"], log_every=before["log_every"])
+        own = {key: before.get(key) for key in ("iterations", "log_every", "profile")}
+        old = replace(config, **{**own, "profile": bool(own["profile"]), "trace_iterations": None})
         config = replace(config, log_every=old.stride)
     reached = latest(Path(str(config.out))).get("iteration", 0)
     if config.iterations < reached:

@@ -9,11 +9,13 @@ from typing import Any
 
 from . import plots
 from .config import RunConfig
+from .custom import is_custom
 from .errors import UserError
+from .graphs import build_network
 from .machine import cores
 from .plots_lab import draw_scale
 from .profile import read_profile
-from .spec import has_option, integer, set_option, split_list
+from .spec import default_of, has_option, integer, set_option, split_list
 from .status import write_json
 from .trial import cut_ranks
 
@@ -68,7 +70,7 @@ def make_points(
                 "has none: give --mode weak, or a softmax problem"
             )
         modes = ("weak",)
-    each = int(options.get("batch", 32)) if divisible else None
+    each = int(options.get("batch", default_of(kind, "batch"))) if divisible else None
     points = []
     for chosen in modes:
         for graph in split_list(graphs or "ring,er:p=0.7"):
@@ -79,7 +81,10 @@ def make_points(
                 name = "".join(c if c.isalnum() or c in "-_" else "-" for c in graph)
                 problem = config.problem
                 if batch is not None:
-                    problem = set_option(problem, "batch", str(batch))
+                    module, colon = "", ""
+                    if is_custom(problem):
+                        module, colon, problem = problem.partition(":")
+                    problem = module + colon + set_option(problem, "batch", str(batch))
                 made = replace(
                     config,
                     problem=problem,
@@ -91,6 +96,7 @@ def make_points(
                     quiet=True,
                 )
                 made.check()
+                build_network(graph, config.weights, n)  # a graph that n does not suit is told now
                 points.append(Point(chosen, graph, batch, made))
     return points
 
@@ -100,14 +106,17 @@ def carry_out(
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run them all and write scale.csv, scale.json and scale.png; exit code and rows."""
     rows: list[dict[str, Any]] = []
+    code = 0
     for number, point in enumerate(points, 1):
         if not quiet:
             said = f"scale: {number} of {len(points)}: {point.mode}, {point.graph}"
             print(f"{said}, {point.config.n} ranks", flush=True)
         code = execute(point.config)
         if code:
-            return code, rows
+            break  # what was measured until then is kept
         rows.append(row_of(point))
+    if not rows:
+        return code, rows
     add_efficiency(rows)
     here = cores()
     write_json(directory / "scale.json", {"cores": here, "note": CROWDED, "rows": rows})
@@ -117,7 +126,7 @@ def carry_out(
         table.writerows(rows)
     if plots.available():
         draw_scale(directory / "scale.png", rows, here)
-    return 0, rows
+    return code, rows
 
 
 def row_of(point: Point) -> dict[str, Any]:

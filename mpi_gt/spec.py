@@ -87,6 +87,10 @@ def has_option(factory: Callable[..., Any], key: str) -> bool:
     return key in _options_of(factory)
 
 
+def default_of(factory: Callable[..., Any], key: str) -> Any:
+    return _options_of(factory)[key].default
+
+
 def set_option(text: str, key: str, value: str) -> str:
     """The specification with this option in place of its own, if it has one."""
     name, options = split(text)

@@ -25,15 +25,15 @@ class Track:
 
 def write_trace(path: Path, tracks: Iterable[Track], facts: dict[str, Any]) -> int:
     """All tracks, event by event; how many events. Perfetto and chrome://tracing open it."""
+    tracks = list(tracks)
+    begins = [int(track.stretches[0][2]) for track in tracks if len(track.stretches)]
+    origin = min(begins, default=0)
     count = 0
     with path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ns", "otherData": ')
         file.write(json.dumps(facts, allow_nan=False))
         file.write(', "traceEvents": [')
-        origin: int | None = None
         for track in tracks:
-            if origin is None:
-                origin = int(track.stretches[0][2]) if len(track.stretches) else 0
             for event in events_of(track, origin):
                 file.write(",\n" if count else "\n")
                 file.write(json.dumps(event))

@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 from collections import Counter
+from dataclasses import asdict
 from time import perf_counter_ns
 
 import numpy as np
@@ -32,6 +33,7 @@ from mpi_gt.profiling import (
     UNATTRIBUTED,
     UPDATE,
 )
+from mpi_gt.resume import config_of
 from mpi_gt.straggler import Straggler
 
 
@@ -87,6 +89,7 @@ def test_times_and_speeds():
     assert seconds("--latency", "0.5ms") == pytest.approx(5e-4)
     assert seconds("--latency", "3") == 3
     assert speed("--bandwidth", "12GB/s") == 12e9
+    assert speed("--bandwidth", "1.07GB/s") == pytest.approx(1.07e9)
     for text in ("-1us", "quick", "inf"):
         with pytest.raises(UserError):
             seconds("--latency", text)
@@ -140,6 +143,8 @@ def test_stragglers_that_are_none(text):
         {"profile": True, "trace_iterations": "7"},
         {"profile": True, "trace_iterations": "1:9999999"},
         {"straggler": "node=4,ms=1", "n": 4},
+        {"straggler": "node=1,ms=200000"},
+        {"profile": True, "iterations": 10**9},
         {"straggler": "node=1,ms=1", "n": 4, "stacked": True},
         {"exchange": "automatic"},
     ],
@@ -401,6 +406,23 @@ def test_strong_scaling_needs_a_batch(tmp_path):
             scale.make_points(config, ranks, "ring", "weak", tmp_path)
 
 
+def test_scale_finds_an_impossible_graph_before_the_first_run(tmp_path):
+    config = RunConfig.of({"problem": "huber"})
+    with pytest.raises(UserError, match="hypercube"):
+        scale.make_points(config, "2,3", "ring,hypercube", "weak", tmp_path)
+
+
+def test_scale_sets_the_batch_of_a_class_of_the_user(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "from mpi_gt.problems.softmax import Softmax\n"
+        "class Own(Softmax):\n    def __init__(self, place, batch: int = 5):\n        pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    config = RunConfig.of({"problem": "mine:Own"})
+    points = scale.make_points(config, "2,4", "ring", "strong", tmp_path)
+    assert [point.config.problem for point in points] == ["mine:Own:batch=10", "mine:Own:batch=5"]
+
+
 def test_efficiency_is_against_the_smallest():
     rows = [
         {"mode": mode, "graph": "ring", "ranks": n, "seconds_per_iteration": s}
@@ -433,6 +455,9 @@ def test_predict(capsys):
         ["--nodes", "8", "--latency", "2us", "--bandwidth", "0"],
         ["--nodes", "8", "--latency", "2us", "--bandwidth", "1GB/s", "--dtype", "int8"],
         ["--nodes", "8", "--bench", "absent"],
+        ["--nodes", "8", "--dim", "1e9", "--latency", "2us", "--bandwidth", "1GB/s"],
+        ["--nodes", "9999", "--graph", "complete", "--latency", "2us", "--bandwidth", "1GB/s"],
+        ["--nodes", "8", "--latency", "2us", "--bandwidth", "1GB/s", "--out", "/proc/x"],
         ["--check", "absent", "--latency", "2us", "--bandwidth", "1GB/s"],
     ],
 )
@@ -450,3 +475,12 @@ def test_the_model_is_checked_against_a_run(openmpi, call, tmp_path):
     done = call(openmpi.mpi_gt(*words))
     assert "predicted" in done.out
     assert "%" in done.out
+
+
+def test_a_stopped_profile_goes_on_without_one_and_measures_as_often(tmp_path):
+    config = RunConfig.of({"profile": True, "n": 4, "out": str(tmp_path)})
+    facts = {"config": asdict(config), "status": "stopped"}
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    going = config_of(tmp_path, {}, None)
+    assert not going.profile
+    assert going.log_every == config.stride == 100

@@ -54,7 +54,7 @@ def test_a_running_job_is_watched_to_its_end(openmpi, call, tmp_path):
     first = wait_for(tmp_path / "run", 60)
     assert first.status == "running"
     assert first.iterations == 400
-    assert 1 < first.pace < 100  # each iteration takes ten milliseconds
+    assert 1 < first.pace < 200  # a node sleeps for ten milliseconds of each, some while measuring
     assert "at iteration" in first.checkpoint
     assert first.left.endswith("s")
     once = call(openmpi.mpi_gt("watch", "run", "--once"), cwd=tmp_path)

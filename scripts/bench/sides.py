@@ -38,7 +38,7 @@ class Machine:
 
     def environment(self, n: int) -> dict[str, str]:
         defaults = {"OMPI_MCA_btl_sm_eager_limit": "12288", "OMP_NUM_THREADS": "1"}
-        env = {**defaults, **launch.environment(self.brand, n)}
+        env = {**defaults, **launch.environment(self.brand, n, None)}
         return {key: value for key, value in env.items() if key not in launch.LAUNCHED}
 
     def settings(self, n: int) -> dict[str, str]:
@@ -47,7 +47,8 @@ class Machine:
 
     def on_ranks(self, n: int, *words: str) -> str:
         """What a command prints, on n ranks."""
-        command = [*launch.command(self.mpirun, self.brand, n), *words]
+        launcher = launch.command(self.mpirun, self.brand, n, None, self.environment(n))
+        command = [*launcher, *words]
         return run(command, self.environment(n))
 
     def c(self, kind: str, n: int, folder: Path, iterations: int) -> list[float]:

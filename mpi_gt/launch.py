@@ -196,10 +196,10 @@ class Child:
 
 def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
     """End an mpirun that waits for a host which is cut off, though its ranks have given up."""
-    while not has_begun(out) or not read_reports(out):
-        time.sleep(1)
+    while not (has_begun(out) and read_reports(out)):
         if process.poll() is not None:
             return
+        time.sleep(1)
     time.sleep(GRACE)
     for folder in Path("/proc").glob("[0-9]*"):  # its ssh would stay, and hold our output open
         with contextlib.suppress(OSError):

@@ -3,17 +3,16 @@
 import re
 
 from common import (
-    LONG,
     NODES,
     OPTIONS,
     RANKS,
     TEMPLATES,
     assert_same_bits,
     facts,
-    iteration,
 )
 from namespaces import wait_until
 
+from mpi_gt.checkpoint import latest
 from mpi_gt.hosts import parse_nodes
 
 SPREAD = [host for host, slots in parse_nodes(NODES).items() for _ in range(slots)]
@@ -93,9 +92,15 @@ def test_a_cut_link_is_named_and_the_run_goes_on_after_it(
     mpi, hosts, on_h1, finish, hostfile, reference, tmp_path
 ):
     out = tmp_path / "run"
-    words = ["run", "-n", RANKS, "--hostfile", hostfile, *LONG, "--out", out]
+    # measured rarely: all ranks meet there, and who is silent then cannot be told
+    size = ["--graph", "er:p=0.7", "--iterations", "3000", "--log-every", "1500", "--quiet"]
+    words = ["run", "-n", RANKS, "--hostfile", hostfile, *size, "--out", out]
     process = on_h1(mpi, *mpi.mpi_gt(*words, "--checkpoint-every", "50", "--watchdog", "5"))
-    wait_until(lambda: iteration(out) >= 40 or process.poll() is not None, 60, "iteration 40")
+    wait_until(
+        lambda: latest(out).get("iteration", 0) >= 50 or process.poll() is not None,
+        60,
+        "a checkpoint",
+    )
     hosts.cut("h4")
     try:
         done = finish(process)
@@ -109,8 +114,9 @@ def test_a_cut_link_is_named_and_the_run_goes_on_after_it(
     silent = set(re.findall(r"on (h\d)", told[2]))
     assert silent == {"h4"} if told[1] != "h4" else "h4" not in silent, str(done)
     assert facts(out)["status"] == "failed"
-    assert 40 <= iteration(out) < 1500
+    assert 50 <= latest(out)["iteration"] < 3000
     words = ["resume", out, "-n", RANKS, "--hostfile", hostfile]
     done = finish(on_h1(mpi, *mpi.mpi_gt(*words)))
     assert done.code == 0, str(done)
-    assert_same_bits(out, reference(*LONG))
+    assert facts(out)["resumes"][0]["iteration"] >= 50
+    assert_same_bits(out, reference(*size))

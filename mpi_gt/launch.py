@@ -155,6 +155,7 @@ class Child:
                 self._act_on(number, self._process)
             self.exit_code = self._wait(self._process, look)
         finally:
+            _tidy_up(self._process)
             for number, handler in previous.items():
                 if handler is not None:  # None: a library's own, which Python cannot put back
                     signal.signal(number, handler)
@@ -206,6 +207,13 @@ def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
             if os.getsid(int(folder.name)) == process.pid:
                 os.kill(int(folder.name), signal.SIGKILL)
     process.kill()
+
+
+def _tidy_up(process: "subprocess.Popen[bytes] | None") -> None:
+    """Remove what a killed mpirun leaves: Open MPI does not start under a number it finds there."""
+    if process is not None and process.poll() is not None:
+        for name in ("ompi", "prted"):
+            shutil.rmtree(Path(tempfile.gettempdir(), f"{name}.{process.pid}"), ignore_errors=True)
 
 
 def _die_with_parent() -> None:

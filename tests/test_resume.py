@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import finish, start
+from support import finish, skip_or_fail, start
 from test_checkpoint import assert_same, damage_flip
 from test_launch import facts, ranks_of, wait_for
 
@@ -254,7 +254,7 @@ def test_a_disk_that_is_full(openmpi, call, tmp_path):
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system is not allowed here")
+        skip_or_fail("mounting a small file system is not allowed here")
     out = disk / "run"
     try:
         words = [

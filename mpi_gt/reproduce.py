@@ -18,6 +18,7 @@ from .folder import OWN_NAMES
 from .folder import forget as forget_run
 from .report import write_report
 from .spec import nearest, split_list
+from .trial import cut_methods
 
 EXPERIMENTS = ("huber", "a9a", "covertype", "mnist")
 LITERAL = "literal"
@@ -110,6 +111,7 @@ def make_study(
     directory = Path(out or Path("runs", f"reproduce-{name}{suffix}"))
     asked = [f"--variant {variant}"] * (variant != LITERAL) + ["--quick"] * quick
     command = " ".join(["mpi-gt reproduce", name, *asked, *flags])
+    methods = list(zip(config.entries(), split_list(config.algorithms or ""), strict=True))
     runs = {
         entry.label: replace(
             config,
@@ -121,7 +123,7 @@ def make_study(
             quiet=True,
             overwrite=True,
         )
-        for entry, spec in zip(config.entries(), split_list(config.algorithms or ""), strict=True)
+        for entry, spec in methods[: cut_methods(len(methods))]
     }
     return Study(name, title, directory, runs, quick, command, changed)
 

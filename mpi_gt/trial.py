@@ -1,8 +1,8 @@
 """Everything small: $MPI_GT_TRIAL=20 is for trying out commands that would take long.
 
-No run then makes more than 20 iterations, no `-n` starts more than RANKS ranks, and no figure of a
-bench takes more than 20 milliseconds, whatever was asked for. The tests run every command of the
-README this way.
+No run then makes more than 20 iterations, no `-n` starts more than RANKS ranks, no experiment of
+`reproduce` has more than METHODS algorithms, and no figure of a bench takes more than 20
+milliseconds, whatever was asked for. The tests run every command of the README this way.
 """
 
 import os
@@ -11,6 +11,7 @@ from .errors import UserError
 
 VARIABLE = "MPI_GT_TRIAL"
 RANKS = 4
+METHODS = 2
 
 
 def limit() -> int | None:
@@ -29,6 +30,10 @@ def cut_iterations(iterations: int) -> int:
 
 def cut_ranks(n: int) -> int:
     return n if limit() is None else min(n, RANKS)
+
+
+def cut_methods(number: int) -> int:
+    return number if limit() is None else min(number, METHODS)
 
 
 def cut_seconds(seconds: float) -> float:

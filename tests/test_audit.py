@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import FIGURES
 
 import mpi_gt
 from mpi_gt.cli import main
@@ -80,7 +81,8 @@ def test_sums_against_a_second_implementation(tmp_path):
 
 
 def test_example_violates_lemma_3_as_printed_only(openmpi, call, tmp_path):
-    done = call(openmpi.mpi_gt("run", EXAMPLE, "--out", "run", "--quiet"), cwd=tmp_path, limit=300)
+    words = openmpi.mpi_gt("run", EXAMPLE, "--out", "run", "--quiet")
+    done = call(words, cwd=tmp_path, env=FIGURES, limit=300)
     assert done.out == ""
     told = json.loads((tmp_path / "run" / "audit.json").read_text())
     third = told["lemmas"]["3"]
@@ -106,7 +108,7 @@ def test_example_violates_lemma_3_as_printed_only(openmpi, call, tmp_path):
 
 def test_identities_and_lemma_2_on_ranks(mpi, call, tmp_path):
     """At the paper's own parameters, where steps are long, and with momentum 0.9."""
-    words = ["-n", "5", "--problem", "huber:spread=0.5", "--iterations", "150", "--seeds", "3"]
+    words = ["-n", "3", "--problem", "huber:spread=0.5", "--iterations", "150", "--seeds", "3"]
     call(mpi.mpi_gt("run", *words, "--audit", "--out", "run", "--quiet"), cwd=tmp_path, limit=300)
     call(mpi.mpi_gt("run", *words, "--out", "bare", "--quiet"), cwd=tmp_path, limit=300)
     told = json.loads((tmp_path / "run" / "audit.json").read_text())

@@ -107,12 +107,6 @@ def stopped(monkeypatch, out, *words, at=30):
         run(out, *words, expect=85)
 
 
-@pytest.fixture(autouse=True)
-def _no_figures(monkeypatch):
-    """They take longer than all else."""
-    monkeypatch.setattr("mpi_gt.plots.available", lambda: False)
-
-
 @pytest.fixture
 def reference(tmp_path):
     run(tmp_path / "reference")

@@ -93,6 +93,7 @@ def test_first_iteration_below(tmp_path):
     assert summary["gt"]["first_below_1e-3"] is None
 
 
+@pytest.mark.figures
 def test_table_and_files_are_shown(tmp_path, capsys):
     words = ["compare", *STACKED, "--algorithms", "gt,dsgd", "--out", str(tmp_path / "a")]
     assert main(words) == 0

@@ -304,6 +304,7 @@ def test_unknown_rule_suggests_the_nearest():
         build_network("ring", "metropolys", 4)
 
 
+@pytest.mark.figures
 def test_graph_command(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["graph", "ring", "-n", "16", "--plot", "--out", "pictures"]) == 0

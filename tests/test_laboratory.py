@@ -9,7 +9,7 @@ from time import perf_counter_ns
 
 import numpy as np
 import pytest
-from support import skip_or_fail
+from support import FIGURES, skip_or_fail
 
 from mpi_gt import cli, kernels, scale
 from mpi_gt.bench import BenchPlan, fits_of, size
@@ -288,7 +288,7 @@ def require_sound_profile(mpi, exchange, call, tmp_path):
     options = ["run", "-n", "4", "--graph", "ring", "--iterations", "150", "--exchange", exchange]
     call(mpi.mpi_gt(*options, "--out", tmp_path / "plain", "--quiet"))
     window = ["--trace-iterations", "20:29"]
-    done = call(mpi.mpi_gt(*options, "--profile", *window, "--out", tmp_path / "a"))
+    done = call(mpi.mpi_gt(*options, "--profile", *window, "--out", tmp_path / "a"), env=FIGURES)
     assert "of it waiting" in done.out
     assert (tmp_path / "plain" / "final.npz").read_bytes() == (
         tmp_path / "a" / "final.npz"
@@ -355,7 +355,7 @@ def test_auto_takes_one_of_the_sensible_exchanges(openmpi, call, tmp_path):
 
 def test_bench(mpi, compiler, call, tmp_path):
     words = ["bench", "-n", "3", "--sizes", "160,16kB", "--graphs", "ring,star", "--seconds"]
-    done = call(mpi.mpi_gt(*words, "0.02", "--out", tmp_path / "b"), limit=200)
+    done = call(mpi.mpi_gt(*words, "0.02", "--out", tmp_path / "b"), env=FIGURES, limit=200)
     found = json.loads((tmp_path / "b" / "bench.json").read_text())
     assert not found["skipped"], done
     assert "neighbor / C" in done.out
@@ -382,7 +382,7 @@ def test_bench_under_an_mpirun_of_ones_own(openmpi, call, tmp_path):
 def test_scale(openmpi, call, tmp_path):
     words = ["scale", "--ranks", "2,1", "--graphs", "complete", "--iterations", "10"]
     problem = "softmax:dataset=synthetic,batch=8"
-    done = call(openmpi.mpi_gt(*words, "--problem", problem, "--out", tmp_path / "s"))
+    done = call(openmpi.mpi_gt(*words, "--problem", problem, "--out", tmp_path / "s"), env=FIGURES)
     assert "scaling" in done.out
     rows = json.loads((tmp_path / "s" / "scale.json").read_text())["rows"]
     assert [(row["mode"], row["ranks"], row["batch"]) for row in rows] == [

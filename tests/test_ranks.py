@@ -7,14 +7,24 @@ import pytest
 RANKS = Path(__file__).parent / "ranks"
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 5, 16])
-def test_ranks(mpi, n, call, tmp_path):
-    only = ""
-    if n in (4, 16) or (n, mpi.name) == (5, "mpich"):
-        only = "not backwards"  # many ranks on a few cores are slow: one communicator is enough
-    if (n, mpi.name) == (16, "mpich"):  # whose ranks take the cores from each other
-        only += "".join(f" and not {way}" for way in ("nonblocking", "p2p", "rma", "allgather"))
-        only += " and not pickle"
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_ranks(openmpi, n, call, tmp_path):
+    require_all_pass(openmpi, n, "", call, tmp_path)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_ranks_of_mpich(mpich, n, call, tmp_path):
+    """Fewer of them, and from three on one communicator: they take the cores from each other."""
+    require_all_pass(mpich, n, "not backwards" if n > 2 else "", call, tmp_path)
+
+
+def test_sixteen_ranks(openmpi, call, tmp_path):
+    """What differs with their number; with MPICH a test of test_launch has so many."""
+    names = ("every_algorithm", "all_exchanges", "all_nodes", "topology", "mean_is", "side_by_side")
+    require_all_pass(openmpi, 16, f"not backwards and ({' or '.join(names)})", call, tmp_path)
+
+
+def require_all_pass(mpi, n, only, call, tmp_path):
     done = call(mpi.mpirun(n, mpi.python, str(RANKS), str(tmp_path), "-k", only), limit=600)
     assert " passed" in done.out, str(done)
     assert "skipped" not in done.out, str(done)

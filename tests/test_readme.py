@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import ROOT_OF_REPOSITORY
+from support import FIGURES, ROOT_OF_REPOSITORY
 
 from mpi_gt.asked import parse
 from mpi_gt.cli import main
@@ -95,6 +95,7 @@ def desk(tmp_path_factory, data_dir, openmpi) -> Path:
 def test_every_command_runs(desk, data_dir, openmpi, call, line):
     """In the order of the page, in one folder: a command may use what those before it made."""
     env = {
+        **(FIGURES if "--plot" in line else {}),
         "MPI_GT_TRIAL": TRIAL,
         "MPI_GT_DATA": str(data_dir),
         "XDG_CACHE_HOME": str(desk / "cache"),
@@ -143,7 +144,7 @@ def test_the_python_example_runs(mpi, call, tmp_path):
 def test_the_toml_example_runs(openmpi, call, tmp_path):
     (tmp_path / "experiment.toml").write_text(block("toml", "experiment.toml"))
     words = ["run", "experiment.toml", "-n", "4", "--iterations", "20", "--out", "run"]
-    call(openmpi.mpi_gt(*words), cwd=tmp_path)
+    call(openmpi.mpi_gt(*words), cwd=tmp_path, env=FIGURES)
     assert (tmp_path / "run" / "gap.png").exists()
 
 

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from support import finish, start
+from support import FIGURES, finish, start
 
 from mpi_gt.claims import Measured, judge, judge_all, paired
 from mpi_gt.cli import main
@@ -168,7 +168,18 @@ def test_under_both_launchers(openmpi, call, tmp_path):
 
 def test_an_interrupted_experiment_goes_on(openmpi, call, tmp_path):
     out = tmp_path / "run"
-    words = ["reproduce", "huber", "-n", "3", "--iterations", "3000", "--log-every", "100"]
+    words = [
+        "reproduce",
+        "huber",
+        "-n",
+        "3",
+        "--iterations",
+        "3000",
+        "--log-every",
+        "100",
+        "--seeds",
+        "5",
+    ]
     words += ["--algorithms", "dsgd,gt", "--out", out]
     process = start(openmpi.mpi_gt(*words))
     begin = time.monotonic()
@@ -178,7 +189,7 @@ def test_an_interrupted_experiment_goes_on(openmpi, call, tmp_path):
     os.kill(process.pid, signal.SIGINT)
     assert finish(process, limit=30).code == 85
     done = (out / "dsgd" / "final.npz").stat().st_mtime_ns
-    call(openmpi.mpi_gt(*words))
+    call(openmpi.mpi_gt(*words), env=FIGURES)
     assert (out / "dsgd" / "final.npz").stat().st_mtime_ns == done
     assert (out / "figure.png").exists()
 
@@ -277,6 +288,7 @@ def test_grid():
             stepsizes(bad, None)
 
 
+@pytest.mark.figures
 def test_sweep(tmp_path, capsys):
     out = tmp_path / "run"
     words = ["sweep", "--stacked", "-n", "3", "--iterations", "60", "--lr", "0.01..1e30"]
@@ -337,6 +349,7 @@ def test_a_second_call_is_kept_out(tmp_path, capsys):
     assert "another call is at work" in capsys.readouterr().err
 
 
+@pytest.mark.figures
 def test_a_method_that_diverges_is_reported_beside_the_others(tmp_path):
     words = ["reproduce", "huber", *SMALL, "--algorithms", "gt-adaptive:lr=1e308,dsgd"]
     for _ in range(2):  # the second call finds all of it done

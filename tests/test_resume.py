@@ -1,5 +1,6 @@
 """Stopping, killing and resuming real ranks: to the bit what an uninterrupted run gives."""
 
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,6 @@ from test_launch import facts, ranks_of, wait_for
 
 from mpi_gt.checkpoint import glance, part_path
 from mpi_gt.cli import main
-from mpi_gt.config import EXCHANGES
 
 SIZE = ["-n", "4", "--seeds", "2", "--quiet", "--graph", "ring"]
 
@@ -67,8 +67,8 @@ def test_every_way_to_ask(openmpi, way, tmp_path):
     require_stop(openmpi, way, tmp_path / "run")
 
 
-def test_mpich_hands_the_signal_on(mpi, tmp_path):
-    require_stop(mpi, "USR1 to mpirun", tmp_path / "run")
+def test_mpich_hands_the_signal_on(mpich, tmp_path):
+    require_stop(mpich, "USR1 to mpirun", tmp_path / "run")
 
 
 def require_stop(mpi, way, out):
@@ -89,15 +89,14 @@ def require_stop(mpi, way, out):
 
 
 KILLED = {
-    "gt": ["--algorithm", "gt:order=atc", "--exchange", "nonblocking"],
-    "decentlam": ["--algorithm", "decentlam", "--exchange", "persistent"],
+    "gt": ["--algorithm", "gt:order=atc", "--exchange", "persistent"],
     "d-amsgrad": ["--algorithm", "d-amsgrad", "--exchange", "rma", "--dtype", "float32"],
     "softmax": ["--algorithm", "gtadam", "--exchange", "persistent-p2p", "--problem",
                 "softmax:rows=64,features=3"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", KILLED)
+@pytest.mark.parametrize("case", ["gt", "d-amsgrad"])
 def test_killed_and_resumed(openmpi, case, call, tmp_path):
     require_same_after_kill(openmpi, openmpi, case, call, tmp_path)
 
@@ -129,11 +128,12 @@ def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
     assert_same(out, references(openmpi, call, tmp_path, *KILLED[case], iterations=at))
 
 
-def test_every_exchange_stops_and_goes_on(openmpi, call, tmp_path):
+def test_other_exchanges_stop_and_go_on(openmpi, call, tmp_path):
     """From one exchange to the next, a stop in each."""
+    exchanges = ["neighbor", "nonblocking", "allgather", "pickle"]
     out = tmp_path / "run"
     at = 0
-    for index, exchange in enumerate(EXCHANGES):
+    for index, exchange in enumerate(exchanges):
         words = ["--exchange", exchange]
         if index == 0:
             process = begin(openmpi, out, *words, iterations=10**6, until=20)
@@ -146,7 +146,7 @@ def test_every_exchange_stops_and_goes_on(openmpi, call, tmp_path):
         at = facts(out)["stopped"]["iteration"]
     resume_until(openmpi, call, out, iterations=at + 5)
     assert_same(out, references(openmpi, call, tmp_path, iterations=at + 5))
-    assert [each["exchange"] for each in facts(out)["resumes"]] == [*EXCHANGES[1:], "pickle"]
+    assert [each["exchange"] for each in facts(out)["resumes"]] == [*exchanges[1:], "pickle"]
 
 
 def test_a_comparison_is_taken_up(openmpi, call, tmp_path):
@@ -195,8 +195,15 @@ def test_refused_on_other_ranks(openmpi, call, tmp_path):
     assert done.out.count("is finished") == 1
 
 
-@pytest.mark.parametrize("exchange", ["neighbor", "persistent-p2p"])
-def test_the_watchdog_names_the_silent_neighbour(mpi, exchange, tmp_path):
+def test_the_watchdog_names_the_silent_neighbour(mpi, tmp_path):
+    require_bark(mpi, "neighbor", tmp_path)
+
+
+def test_the_watchdog_of_another_exchange(openmpi, tmp_path):
+    require_bark(openmpi, "persistent-p2p", tmp_path)
+
+
+def require_bark(mpi, exchange, tmp_path):
     out = tmp_path / "run"
     words = ["--watchdog", "3", "--exchange", exchange, "--checkpoint-every", "200"]
     words += ["--log-every", "1000000"]  # else it may be in a measurement that they wait
@@ -208,8 +215,7 @@ def test_the_watchdog_names_the_silent_neighbour(mpi, exchange, tmp_path):
     assert done.code == 86, str(done)
     assert facts(out)["status"] == "failed"
     assert facts(out)["exit_code"] == 86
-    if exchange != "allgather":  # which all ranks are in, and all wait for one another
-        assert facts(out)["error"].endswith(f"silent: node 2 on {os.uname().nodename}")
+    assert facts(out)["error"].endswith(f"silent: node 2 on {os.uname().nodename}")
     assert "watchdog: node" in done.err
     (report, *_) = (out / "watchdog").glob("*.json")
     assert json.loads(report.read_text())["seconds"] >= 3
@@ -268,7 +274,8 @@ def test_a_disk_that_is_full(openmpi, call, tmp_path):
         ]
         process = start(openmpi.mpi_gt("run", *words, "--iterations", "100000000", "--out", out))
         wait_for(lambda: glance(part_path(out, 1, 0)).get("iteration", 0) > 100)
-        (disk / "filler").write_bytes(bytes(free_bytes(disk)))
+        with contextlib.suppress(OSError):  # as far as it goes: the run writes as well
+            (disk / "filler").write_bytes(bytes(free_bytes(disk)))
         done = finish(process, limit=30)
         assert done.code == 1, str(done)
         assert f"cannot write {out}" in done.err, str(done)

@@ -44,6 +44,7 @@ def test_default_is_two_hundred_measurements():
     assert RunConfig(iterations=7).stride == 1
 
 
+@pytest.mark.figures
 def test_run_directory(tmp_path):
     out = tmp_path / "deep" / "run"
     result = stacked(seeds=2, out=str(out))
@@ -344,6 +345,7 @@ def test_options_from_a_file_and_flags_win(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.figures
 def test_quiet_says_nothing_and_the_default_shows_a_table(tmp_path, capsys):
     words = ["run", "--stacked", "-n", "3", "--iterations", "5"]
     assert main([*words, "--out", str(tmp_path / "a"), "--quiet"]) == 0
@@ -371,6 +373,7 @@ def test_unknown_option_of_the_api():
         mpi_gt.run(iterations=5)
 
 
+@pytest.mark.figures
 def test_figures_are_pictures(tmp_path):
     stacked(seeds=3, out=str(tmp_path / "run"))
     for name in ("loss.png", "gap.png"):

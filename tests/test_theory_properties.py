@@ -125,7 +125,7 @@ def test_corrected_lemmas_at_admissible_alphas(case, share, apart):
 def test_corrected_lemmas_where_the_printed_ones_fail(tmp_path):
     broken = Counter()
 
-    @settings(fixed, max_examples=40)
+    @settings(fixed, max_examples=20)
     @given(constant_gradients(tmp_path), st.floats(0.05, 0.3))
     def hold(case, share):
         told = run(case, share * largest_alpha(case), apart=0)
@@ -138,7 +138,7 @@ def test_corrected_lemmas_where_the_printed_ones_fail(tmp_path):
     assert broken["6"] > 0
 
 
-@settings(fixed, max_examples=200)
+@settings(fixed, max_examples=50)
 @given(cases(), st.floats(-4, 0), st.sampled_from((0, 0.1, 3)))
 def test_corrected_lemmas_without_conditions(case, exponent, apart):
     """Lemmas 1 to 5 hold at any alpha."""

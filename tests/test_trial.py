@@ -8,6 +8,7 @@ import mpi_gt
 from mpi_gt.bench import BenchPlan
 from mpi_gt.cli import main
 from mpi_gt.config import RunConfig
+from mpi_gt.reproduce import make_study
 
 
 @pytest.fixture
@@ -29,6 +30,10 @@ def test_so_are_ranks(trial):
     assert RunConfig.of({"n": 16}).n == 4
     assert RunConfig.of({"n": 3}).n == 3
     assert BenchPlan.of({"n": "16"}).n == 4
+
+
+def test_so_are_the_methods_of_an_experiment(trial):
+    assert list(make_study("huber", "literal", False, {}, None).runs) == ["gt-adaptive", "dsgd"]
 
 
 def test_extending_a_run_is_cut_as_well(trial, tmp_path, capsys):

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from .building import Experiment, build
 from .config import RunConfig
 from .constants import auditable, combine, setting_of
 from .display import console
 from .errors import UserError
-from .experiment import Experiment, build
 from .theory import DIFFERENCES, FORMS, Form, Setting, Start, judge, suggest
 from .theory.verdicts import finite
 from .theory_tables import show_theory

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from . import launch
+from . import world
 from .errors import Diverged, UserError
 from .machine import THREADS
 from .stopping import StopRequest
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a file's name may be no text at all
-    if launch.is_launched():
+    if world.is_launched():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
         stop = StopRequest()
         stop.listen(signal.SIGUSR1, signal.SIGTERM)

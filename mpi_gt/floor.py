@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from . import launch
+from . import launch, world
 from .bench import BenchPlan, floor_rows
 
 SOURCE = Path(__file__).parent.parent / "scripts" / "bench" / "neighbor_floor.c"
@@ -36,7 +36,7 @@ def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]
     kind = launch.brand(mpirun)
     env = launch.environment(kind, plan.n, None)
     words = launch.command(mpirun, kind, plan.n, None, env)
-    env.setdefault("OMPI_MCA_btl_sm_eager_limit", launch.EAGER_LIMIT)
+    env.setdefault("OMPI_MCA_btl_sm_eager_limit", world.EAGER_LIMIT)
     limit = 60 + 20 * plan.seconds * len(plan.sizes)
     with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
         program = str(Path(folder, "neighbor_floor"))

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import launch, world
+from . import world
 from .alone import ALONE
 from .asked import make_config, make_studies, parse
 from .errors import Diverged, Stopped, UserError
@@ -34,7 +34,7 @@ def main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     mpi4py.rc.finalize = True
     warnings.filterwarnings("ignore", "suspicious MPI")  # mpi4py's, from each rank; ours is below
     # the messages of many seeds are then still sent at once (Open MPI, one host)
-    os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", launch.EAGER_LIMIT)
+    os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", world.EAGER_LIMIT)
     from mpi4py import MPI
 
     promise = world.promised()
@@ -54,21 +54,21 @@ def main_of_rank(arguments: list[str], stop: StopRequest) -> int:
         code = _run_of_rank(comm, arguments, directory, stop)
     except BaseException as error:
         _abort(comm, error, directory)
-    return int(comm.bcast(launch.leave_outcome(code) if comm.rank == 0 else None))
+    return int(comm.bcast(world.leave_outcome(code) if comm.rank == 0 else None))
 
 
 def _refuse_world(promise: world.Promise, wrong: str, arguments: list[str]) -> int:
     """Each process takes itself for root and cannot ask the others: the launcher's rank 0 tells."""
     if promise.rank > 0:
         time.sleep(3)  # the first exit code has some launchers end the others
-        return 0 if launch.OUTCOME in os.environ else UserError.exit_code
+        return 0 if world.OUTCOME in os.environ else UserError.exit_code
     if arguments[:1] == ["doctor"]:
         from .doctor import examine_machine
 
         examine_machine(wrong)
     else:
         print(f"mpi-gt: error: {wrong}", file=sys.stderr, flush=True)
-    return launch.leave_outcome(UserError.exit_code)
+    return world.leave_outcome(UserError.exit_code)
 
 
 def _run_of_rank(
@@ -91,7 +91,7 @@ def _run_of_rank(
             from .laboratory import make_bench
 
             return "bench", make_bench(given)
-        if given.pop("hostfile", None) is not None and launch.OUTCOME not in os.environ:
+        if given.pop("hostfile", None) is not None and world.OUTCOME not in os.environ:
             raise UserError(
                 "--hostfile goes with -n, not with an mpirun of yours, which has its own"
             )

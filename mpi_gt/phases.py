@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import kernels
-from .exchange import Exchange
-from .plan import Arrivals, Plan
+from .plan import Plan
 from .profiling import (
     AWAIT,
     BEGIN,
@@ -54,6 +53,19 @@ class Stamps:
         words[used] = code
         words[used + 1] = perf_counter_ns()
         words[0] = used + 2
+
+    def around(self, before: int, after: int, inner: Callable[..., Any]) -> Callable[..., Any]:
+        """The function between two stamps."""
+        if kernels.C is not None:
+            return kernels.C.Watched(self.words, before, after, inner)
+
+        def watched(*arguments: Any) -> Any:
+            self._add(before)
+            result = inner(*arguments)
+            self._add(after)
+            return result
+
+        return watched
 
     @property
     def pairs(self) -> Array:
@@ -100,12 +112,10 @@ class Phases:
         self.enter(before)
 
     def watch_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        stamp, used = self.enter, self._stamps.words.item
+        watched, used = self._stamps.around(BEGIN, UNATTRIBUTED, inner), self._stamps.words.item
 
         def step(t: int, state: Any, mix: Any, grad: Any) -> Any:
-            stamp(BEGIN)
-            state = inner(t, state, mix, grad)
-            stamp(UNATTRIBUTED)
+            state = watched(t, state, mix, grad)
             if used(0) > FOLD:
                 self.fold()
             return state
@@ -113,19 +123,11 @@ class Phases:
         return step
 
     def watch_gradient(self, inner: Callable[..., Array]) -> Callable[..., Array]:
-        stamp = self.enter
-
-        def gradient(t: int, x: Array) -> Array:
-            stamp(GRADIENT)
-            g = inner(t, x)
-            stamp(UPDATE)
-            return g
-
-        return gradient
+        return self._stamps.around(GRADIENT, UPDATE, inner)
 
     def make_plan(self, node: Any, vectors: Sequence[Array]) -> Plan:
         """In place of Plan: one that leaves stamps."""
-        return WatchedPlan(node, vectors, self.enter)
+        return WatchedPlan(node, vectors, self._stamps)
 
     def close(self) -> None:
         """The last iteration is over: what follows is nobody's time."""
@@ -144,50 +146,27 @@ class Phases:
             place, weights=(ends - begins) * 1e-9, minlength=(last - first + 1) * len(PHASES)
         )
         self.seconds[first : last + 1] += sums.reshape(-1, len(PHASES))
-        numbers = self._exchange + np.cumsum(codes == POST)
-        mine = (codes == POST) | (codes == AWAIT)
-        calls = np.stack([iterations, numbers, begins, ends], axis=1)[mine]
+        posts = codes == POST
+        mine = np.flatnonzero(posts | (codes == AWAIT))
+        numbers = self._exchange + np.cumsum(posts[mine])
+        calls = np.stack([iterations[mine], numbers, begins[mine], ends[mine]], axis=1)
         self._calls.frombytes(calls.tobytes())
         if self.window.start <= last and first < self.window.stop:
             inside = (iterations >= self.window.start) & (iterations < self.window.stop)
             self.kept.append(np.stack([iterations, codes, begins, ends], axis=1)[inside])
-        self._iteration, self._exchange = last, int(numbers[-1])
+        self._iteration = last
+        self._exchange += int(np.count_nonzero(posts))
         self.enter(UNATTRIBUTED)
 
 
 class WatchedPlan(Plan):
     """A plan that leaves a stamp where packing, exchange and update give way to each other."""
 
-    def __init__(self, node: Any, vectors: Sequence[Array], stamp: Stamp) -> None:
+    def __init__(self, node: Any, vectors: Sequence[Array], stamps: Stamps) -> None:
         super().__init__(node, vectors)
-        self._stamp = stamp
-        self._exchange = WatchedExchange(self._exchange, stamp)
-
-    def post(self, vectors: tuple[Array, ...]) -> Arrivals:
-        self._stamp(PACKING)
-        return Plan.post(self, vectors)
-
-    def collect(self, index: int) -> Array:
-        self._stamp(PACKING)
-        result = Plan.collect(self, index)
-        self._stamp(UPDATE)
-        return result
-
-
-class WatchedExchange(Exchange):
-    def __init__(self, inner: Exchange, stamp: Stamp) -> None:
-        self._start, self._finish = inner.start, inner.finish
-        self.free, self.stamps = inner.free, inner.stamps  # type: ignore[method-assign]
-        self._stamp = stamp
-        if inner.blocking:
-            self.finish = inner.finish  # type: ignore[method-assign]
-
-    def start(self) -> None:
-        self._stamp(POST)
-        self._start()
-        self._stamp(UPDATE)  # all that is left of `mix` is to hand out the results
-
-    def finish(self, index: int) -> None:
-        self._stamp(AWAIT)
-        self._finish(index)
-        self._stamp(PACKING)
+        self.post = stamps.around(PACKING, UPDATE, self.post)  # type: ignore[method-assign]
+        self.collect = stamps.around(PACKING, UPDATE, self.collect)  # type: ignore[method-assign]
+        way = self._exchange
+        way.start = stamps.around(POST, PACKING, way.start)  # type: ignore[method-assign]
+        if not way.blocking:
+            way.finish = stamps.around(AWAIT, PACKING, way.finish)  # type: ignore[method-assign]

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import launch
 from .errors import Diverged, Stopped
+from .status import how_to_go_on
 from .stopping import StopRequest
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None", stop: StopRe
 
 
 def tell_of_stop(stopped: Stopped, out: str | None) -> int:
-    print(f"mpi-gt: {stopped}; {launch.how_to_go_on(Path(str(out)))}", file=sys.stderr, flush=True)
+    print(f"mpi-gt: {stopped}; {how_to_go_on(Path(str(out)))}", file=sys.stderr, flush=True)
     return stopped.exit_code
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -110,3 +111,7 @@ def mark_failed(path: Path, error: str, exit_code: int) -> None:
             text = file.read().replace(b'"status": "running"', b'"status": "failed" ', 1)
             file.seek(0)
             file.write(text)
+
+
+def how_to_go_on(out: Path) -> str:
+    return f"to go on: mpi-gt resume {shlex.quote(str(out))}"

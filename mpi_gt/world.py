@@ -11,6 +11,27 @@ OTHER = "a PMIx launcher"
 PMIX = (OPENMPI, SRUN_PMIX, OTHER)
 
 
+# what tells a process that a launcher started it as one of several
+LAUNCHED = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALNRANKS",
+    "SLURM_STEP_NUM_TASKS",
+)
+
+OUTCOME = "MPI_GT_OUTCOME"
+"""Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.
+
+Else mpirun adds a banner about "a process that exited with non-zero status" to each of our
+own messages, and its exit code may be another one.
+"""
+
+EAGER_LIMIT = "12288"
+"""Bytes that Open MPI sends at once on one host: the messages of many seeds still are."""
+
+
 @dataclass(frozen=True)
 class Promise:
     """A launcher's word: this process is one of `size` (None: it did not say)."""
@@ -79,6 +100,11 @@ def promised(env: Mapping[str, str] = os.environ) -> Promise | None:
     return Promise(SRUN, tasks, number("SLURM_PROCID")) if tasks > 1 else None
 
 
+def is_launched() -> bool:
+    """Whether this process is a rank that mpirun or srun started."""
+    return promised() is not None
+
+
 def hosts_allotted(env: Mapping[str, str] = os.environ) -> int:
     """How many hosts there are to run on, as far as the environment tells; 1 where it does not."""
     for name in ("MPI_GT_HOSTS", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES"):
@@ -88,3 +114,15 @@ def hosts_allotted(env: Mapping[str, str] = os.environ) -> int:
         return len(set(Path(env["PBS_NODEFILE"]).read_text().split())) or 1
     except (KeyError, OSError):
         return 1
+
+
+def leave_outcome(code: int) -> int:
+    """Root's: hand the exit code to a parent that waits for it; the exit code for this process."""
+    path = os.environ.get(OUTCOME)
+    if path is None:
+        return code
+    try:
+        Path(path).write_text(str(code))
+    except OSError:  # the parent is on another host: it will go by run.json
+        return code
+    return 0

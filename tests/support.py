@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mpi_gt.launch import LAUNCHED, brand
+from mpi_gt.launch import brand
+from mpi_gt.world import LAUNCHED
 
 MPIS = ("openmpi", "mpich")
 ROOT_OF_REPOSITORY = Path(__file__).parent.parent

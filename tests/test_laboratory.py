@@ -1,8 +1,10 @@
 """What communication costs: fits, phases, profile, trace, straggler, bench, scale, predict."""
 
 import csv
+import gc
 import itertools
 import json
+import weakref
 from collections import Counter
 from dataclasses import asdict
 from time import perf_counter_ns
@@ -229,6 +231,35 @@ def test_compiled_stamps_are_those_of_python():
     stamps.words[0] = len(stamps.words)
     with pytest.raises(RuntimeError, match="too many"):
         stamps.add(1)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_function_between_two_stamps(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr("mpi_gt.kernels.C", None)
+    elif kernels.C is None:
+        skip_or_fail("the kernels were not built")
+    stamps = Stamps()
+    watched = stamps.around(3, 7, divmod)
+    assert watched(7, 2) == (3, 1)
+    assert stamps.pairs[:, 0].tolist() == [3, 7]
+    with pytest.raises(ZeroDivisionError):
+        watched(7, 0)
+    assert stamps.pairs[:, 0].tolist() == [3, 7, 3]
+
+
+def test_a_watched_method_of_an_object_does_not_keep_it_alive():
+    class Thing:
+        def method(self):
+            return self
+
+    thing = Thing()
+    thing.method = Stamps().around(1, 2, thing.method)
+    assert thing.method() is thing
+    gone = weakref.ref(thing)
+    del thing
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_straggler_stands_out_or_there_is_none():

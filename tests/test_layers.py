@@ -55,6 +55,7 @@ LAYERS = {
     4: (
         "advise",
         "bench",
+        "building",
         "experiment",
         "page",
         "predict",
@@ -69,6 +70,7 @@ LAYERS = {
     5: (
         "alone",
         "asked",
+        "child",
         "commands",
         "doctor",
         "floor",

@@ -74,6 +74,9 @@ int program_run(Program *program, PyArrayObject **inputs, const double *scalars,
 /* replay.c */
 extern PyTypeObject ReplayType;
 
+/* stamps.c */
+extern PyTypeObject WatchedType;
+
 /* mixing.c, draws.c, huber.c, softmax.c, stamps.c */
 PyObject *kernels_pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_agree(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

@@ -21,10 +21,12 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__c(void) {
     import_array();
-    if (PyType_Ready(&ProgramType) || PyType_Ready(&ReplayType)) return NULL;
+    if (PyType_Ready(&ProgramType) || PyType_Ready(&ReplayType) || PyType_Ready(&WatchedType))
+        return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module || PyModule_AddObjectRef(module, "Program", (PyObject *)&ProgramType) ||
-        PyModule_AddObjectRef(module, "Replay", (PyObject *)&ReplayType)) {
+        PyModule_AddObjectRef(module, "Replay", (PyObject *)&ReplayType) ||
+        PyModule_AddObjectRef(module, "Watched", (PyObject *)&WatchedType)) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -1,24 +1,97 @@
 /* Time stamps for a profile: a code and the monotonic clock, into an array that counts them. */
 #include "kernels.h"
+#include <stddef.h>
 #include <time.h>
 
-/* stamp(stamps, code): stamps[0] is how many words are in use, itself included. */
+/* stamps[0] is how many words are in use, itself included. */
+static int add_stamp(PyArrayObject *stamps, long long code) {
+    long long *words = PyArray_DATA(stamps);
+    long long used = words[0];
+    if (used + 2 > PyArray_DIM(stamps, 0)) {
+        PyErr_SetString(PyExc_RuntimeError, "too many time stamps in one iteration");
+        return -1;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now); /* what time.perf_counter_ns reads */
+    words[used] = code;
+    words[used + 1] = now.tv_sec * 1000000000LL + now.tv_nsec;
+    words[0] = used + 2;
+    return 0;
+}
+
+/* stamp(stamps, code) */
 PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 2 || !PyArray_CheckExact(arguments[0])) {
         PyErr_SetString(PyExc_TypeError, "stamp takes an array and a code");
         return NULL;
     }
-    PyArrayObject *stamps = (PyArrayObject *)arguments[0];
-    long long *words = PyArray_DATA(stamps);
-    long long used = words[0];
-    if (used + 2 > PyArray_DIM(stamps, 0)) {
-        PyErr_SetString(PyExc_RuntimeError, "too many time stamps in one iteration");
-        return NULL;
-    }
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* what time.perf_counter_ns reads */
-    words[used] = PyLong_AsLongLong(arguments[1]);
-    words[used + 1] = now.tv_sec * 1000000000LL + now.tv_nsec;
-    words[0] = used + 2;
+    if (add_stamp((PyArrayObject *)arguments[0], PyLong_AsLongLong(arguments[1]))) return NULL;
     Py_RETURN_NONE;
 }
+
+/* A function between two stamps, without a frame of Python's. */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyArrayObject *stamps;
+    PyObject *inner;
+    long long before, after;
+} Watched;
+
+static PyObject *watched_call(PyObject *thing, PyObject *const *arguments, size_t count,
+                              PyObject *names) {
+    Watched *self = (Watched *)thing;
+    if (add_stamp(self->stamps, self->before)) return NULL;
+    /* the slot before the arguments is the caller's: not to be handed on */
+    count = PyVectorcall_NARGS(count);
+    PyObject *result = PyObject_Vectorcall(self->inner, arguments, count, names);
+    if (result && add_stamp(self->stamps, self->after)) Py_CLEAR(result);
+    return result;
+}
+
+/* Watched(stamps, before, after, inner) */
+static PyObject *watched_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
+    PyObject *stamps, *inner;
+    long long before, after;
+    if (!PyArg_ParseTuple(arguments, "O!LLO", &PyArray_Type, &stamps, &before, &after, &inner))
+        return NULL;
+    Watched *self = (Watched *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = watched_call;
+    self->stamps = (PyArrayObject *)Py_NewRef(stamps);
+    self->inner = Py_NewRef(inner);
+    self->before = before, self->after = after;
+    return (PyObject *)self;
+}
+
+static int watched_traverse(PyObject *thing, visitproc visit, void *arg) {
+    Watched *self = (Watched *)thing;
+    Py_VISIT(self->stamps);
+    Py_VISIT(self->inner);
+    return 0;
+}
+
+static int watched_clear(PyObject *thing) {
+    Py_CLEAR(((Watched *)thing)->inner);
+    return 0;
+}
+
+static void watched_free(PyObject *thing) {
+    PyObject_GC_UnTrack(thing);
+    watched_clear(thing);
+    Py_XDECREF(((Watched *)thing)->stamps);
+    Py_TYPE(thing)->tp_free(thing);
+}
+
+PyTypeObject WatchedType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Watched",
+    .tp_basicsize = sizeof(Watched),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(Watched, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = watched_new,
+    .tp_traverse = watched_traverse,
+    .tp_clear = watched_clear,
+    .tp_dealloc = watched_free,
+    .tp_doc = "A function between two time stamps.",
+};

@@ -114,7 +114,7 @@ class Bench:
 
     def profile(self) -> dict:
         """Processor time of an iteration on one rank; the ratio is the difference, in us."""
-        printed = self.worker("profile", "5000" if self.quick else "20000", ranks=1).split()
+        printed = self.worker("profile", "2000" if self.quick else "5000", ranks=1).split()
         ours, theirs = (1e6 * float(word) for word in printed)
         return {"unit": "us", "ours": ours, "theirs": theirs, "ratio": ours - theirs}
 

@@ -71,8 +71,9 @@ def timed_profile(iterations):
 
     from mpi4py import MPI
 
+    from mpi_gt.building import build
     from mpi_gt.config import RunConfig
-    from mpi_gt.experiment import build, solve
+    from mpi_gt.experiment import solve
     from mpi_gt.keeper import Keeper
     from mpi_gt.phases import Phases
     from mpi_gt.profiling import NoPhases
@@ -80,7 +81,7 @@ def timed_profile(iterations):
 
     config = RunConfig.of({"iterations": iterations, "log_every": iterations, "quiet": True})
     times = {True: [], False: []}
-    for _ in range(7):
+    for _ in range(25):  # short and often: the machine's moods fall on both sides
         for profiled, taken in times.items():
             built = build(config, MPI.COMM_WORLD)
             phases = Phases(iterations, range(1, 101)) if profiled else NoPhases()

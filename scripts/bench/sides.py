@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mpi_gt import launch
+from mpi_gt import launch, world
 from mpi_gt.graphs import build_network
 from mpi_gt.problems import Place
 from mpi_gt.problems.huber import Huber
@@ -37,9 +37,9 @@ class Machine:
         run(words)
 
     def environment(self, n: int) -> dict[str, str]:
-        defaults = {"OMPI_MCA_btl_sm_eager_limit": "12288", "OMP_NUM_THREADS": "1"}
+        defaults = {"OMPI_MCA_btl_sm_eager_limit": world.EAGER_LIMIT, "OMP_NUM_THREADS": "1"}
         env = {**defaults, **launch.environment(self.brand, n, None)}
-        return {key: value for key, value in env.items() if key not in launch.LAUNCHED}
+        return {key: value for key, value in env.items() if key not in world.LAUNCHED}
 
     def settings(self, n: int) -> dict[str, str]:
         env = self.environment(n)

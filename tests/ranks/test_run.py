@@ -10,9 +10,9 @@ from mpi4py import MPI
 
 import mpi_gt
 from mpi_gt.algorithms import ALGORITHMS
+from mpi_gt.building import build
 from mpi_gt.config import EXCHANGES, RunConfig
 from mpi_gt.errors import Diverged, UserError
-from mpi_gt.experiment import build
 from mpi_gt.graphs import build_network
 
 pytestmark = pytest.mark.mpi

@@ -5,7 +5,7 @@ the way that was chosen. Buffers and requests are made once, before the first ex
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -40,19 +40,20 @@ class Message:
         self.received = [theirs[:, part] for part in parts]
         """Each vector as it came from every neighbour, one row a neighbour, in rank order."""
 
+        self.pack: Callable[[int, int, tuple[Array, ...]], bool] = self.fill
+        """As `fill`, but for vectors as the slots are; false, and nothing done, for others."""
         if kernels.C is not None:
-            self._quick_pack = partial(kernels.C.pack, self.header, self.slots)
+            self.pack = partial(kernels.C.pack, self.header, self.slots)
             self.agrees = partial(kernels.C.agree, self.headers, self.header)  # type: ignore[method-assign]
 
-    def pack(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
+    def fill(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> bool:
         """Fill the send buffer: from then on the vectors are their owner's again."""
-        if kernels.C is not None and self._quick_pack(iteration, stop_at, vectors):
-            return
         self.header[:] = iteration, stop_at
         for slot, vector in zip(self.slots, vectors, strict=True):
             if vector.shape != slot.shape:
                 raise ValueError(f"mix got a vector of shape {vector.shape}, not {slot.shape}")
             np.copyto(slot, vector)
+        return True
 
     def agrees(self) -> bool:
         """Whether every header that came is the one that was sent."""

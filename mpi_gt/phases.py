@@ -165,7 +165,7 @@ class WatchedPlan(Plan):
     def __init__(self, node: Any, vectors: Sequence[Array], stamps: Stamps) -> None:
         super().__init__(node, vectors)
         self.post = stamps.around(PACKING, UPDATE, self.post)  # type: ignore[method-assign]
-        self.collect = stamps.around(PACKING, UPDATE, self.collect)  # type: ignore[method-assign]
+        self._results = self._hand_out(stamps.around(PACKING, UPDATE, self.collect))
         way = self._exchange
         way.start = stamps.around(POST, PACKING, way.start)  # type: ignore[method-assign]
         if not way.blocking:

@@ -71,20 +71,12 @@ class Combine:
 
 
 class Arrival:
-    """One mixed vector of a plan, pending from `mix` until it is waited for."""
+    """One mixed vector of a plan, pending from `mix` until `wait()`, which gives it."""
 
-    __slots__ = ("_index", "_plan", "pending")
+    __slots__ = ("wait",)
 
-    def __init__(self, plan: "Plan", index: int) -> None:
-        self._plan = plan
-        self._index = index
-        self.pending = False
-
-    def wait(self) -> Array:
-        if not self.pending:
-            raise RuntimeError("this result of mix was waited for already")
-        self.pending = False
-        return self._plan.collect(self._index)
+    def __init__(self, wait: Callable[[], Array]) -> None:
+        self.wait = wait
 
 
 class Arrivals(tuple[Arrival, ...]):
@@ -118,30 +110,37 @@ class Plan:
             for received, own in zip(message.received, message.slots, strict=True)
         ]
         self._arrived = [False] * len(counts)
-        self._waiting = 0
+        self._pending = 0  # a bit for each result that was not waited for yet
         self._bytes = degree * sum(vector.nbytes for vector in vectors)
-        self._results = Arrivals(Arrival(self, index) for index in range(len(vectors)))
+        self._results = self._hand_out(self.collect)
+
+    def _hand_out(self, collect: Callable[[int], Array]) -> Arrivals:
+        return Arrivals(Arrival(partial(collect, index)) for index in range(len(self._sums)))
 
     def post(self, vectors: tuple[Array, ...]) -> Arrivals:
         node = self._node
         for message, share in self._shares:
-            message.pack(node.iteration, node.stop_at, vectors[share])
+            mine = vectors[share]
+            if not message.pack(node.iteration, node.stop_at, mine):
+                message.fill(node.iteration, node.stop_at, mine)
         node.waits += 1
         node.waiting = self
         self._exchange.start()
         node.waiting = None
         self._arrived = [False] * len(self._shares)
-        for result in self._results:
-            result.pending = True
-        self._waiting = len(vectors)
+        self._pending = (1 << len(vectors)) - 1
         node.bytes_sent += self._bytes
         return self._results
 
     def require_collected(self) -> None:
-        if self._waiting:
+        if self._pending:
             raise RuntimeError("a result of the last mix was never waited for")
 
     def collect(self, index: int) -> Array:
+        """The mixed vector, once it has come from every neighbour."""
+        if not self._pending >> index & 1:
+            raise RuntimeError("this result of mix was waited for already")
+        self._pending ^= 1 << index
         which, combined = self._sums[index]
         if not self._arrived[which]:
             node = self._node
@@ -152,7 +151,6 @@ class Plan:
             message = self._messages[which]
             if not message.agrees():
                 node.heed(message.headers)
-        self._waiting -= 1
         return combined()
 
     def silent(self) -> list[int]:

@@ -272,19 +272,23 @@ def test_the_same_sums(by_numpy, degree, dtype):
         np.testing.assert_array_equal(combined, plain)
 
 
-def test_the_same_message(by_numpy):
+def test_the_same_message():
     vectors = tuple(np.random.default_rng(0).standard_normal((2, 3, 4)))
     some, other = (Message(2, 2, (3, 4), np.dtype(float)) for _ in range(2))
-    some.pack(5, 9, vectors)
-    by_numpy(lambda: other.pack(5, 9, vectors))
+    assert some.pack(5, 9, vectors)
+    assert other.fill(5, 9, vectors)
     np.testing.assert_array_equal(some.send, other.send)
     some.receive[:] = some.send
     assert some.agrees()
     some.receive[1, 0] = 4
     assert not some.agrees()
+    short = vectors[0], vectors[1][:2]
+    assert not some.pack(5, 9, short)
     with pytest.raises(ValueError, match="mix got a vector of shape"):
-        some.pack(5, 9, (vectors[0], vectors[1][:2]))
-    some.pack(6, 9, (vectors[0].astype(np.float32), vectors[1]))
+        some.fill(5, 9, short)
+    mixed = vectors[0].astype(np.float32), vectors[1]
+    assert not some.pack(6, 9, mixed)
+    assert some.fill(6, 9, mixed)
     np.testing.assert_array_equal(some.slots[0], vectors[0].astype(np.float32))
 
 

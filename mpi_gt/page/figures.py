@@ -28,7 +28,7 @@ def text(value: Any) -> str:
 
 def axis(title: str, log: bool = False, **more: Any) -> dict[str, Any]:
     kind = {"type": "log", "exponentformat": "power"} if log else {}
-    return {"title": {"text": title}, "automargin": True, **kind, **more}
+    return {"title": {"text": title, "standoff": 10}, "automargin": True, **kind, **more}
 
 
 def draw_graph(graph: Mapping[str, Any]) -> Figure:

@@ -73,7 +73,7 @@ function curvesFigure() {
   const up = scale === "log" ? { type: "log", exponentformat: "power" } : { type: "linear" };
   const layout = {
     xaxis: { title: { text: page.across[across] }, automargin: true },
-    yaxis: { title: { text: page.metrics[metric] }, automargin: true, ...up },
+    yaxis: { title: { text: page.metrics[metric], standoff: 14 }, automargin: true, ...up },
     showlegend: false,
   };
   return { data, layout };

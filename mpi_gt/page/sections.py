@@ -32,7 +32,8 @@ def card(folder: Folder, index: int) -> Html:
     kinds = [KINDS[part] for part in KINDS if part in folder.parts]
     title = facts.get("title") or config.get("problem") or ", ".join(kinds)
     methods = config.get("algorithms") or (config.get("algorithm") if config else None)
-    size = [f"{config[key]} {key}" for key in ("iterations", "seeds") if config.get(key)]
+    counts = {key: config[key] for key in ("iterations", "seeds") if config.get(key)}
+    size = [f"{count} {key if count != 1 else key[:-1]}" for key, count in counts.items()]
     crowd = facts.get("ranks_per_core")
     versions = folder.table("versions")
     rows = [

@@ -59,9 +59,9 @@ class Stamps:
         if kernels.C is not None:
             return kernels.C.Watched(self.words, before, after, inner)
 
-        def watched(*arguments: Any) -> Any:
+        def watched(*arguments: Any, **named: Any) -> Any:
             self._add(before)
-            result = inner(*arguments)
+            result = inner(*arguments, **named)
             self._add(after)
             return result
 

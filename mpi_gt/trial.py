@@ -44,8 +44,7 @@ def cut_seconds(seconds: float) -> float:
 def warnings() -> list[str]:
     """For run.json: numbers of a trial are not those that were asked for."""
     most = limit()
-    return (
-        []
-        if most is None
-        else [f"a trial: {VARIABLE} cuts runs to {most} iterations, -n to {RANKS}"]
-    )
+    if most is None:
+        return []
+    cut = f"runs to {most} iterations, -n to {RANKS}, reproduce to {METHODS} methods"
+    return [f"a trial: {VARIABLE} cuts {cut}"]

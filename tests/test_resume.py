@@ -130,7 +130,7 @@ def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
 
 def test_other_exchanges_stop_and_go_on(openmpi, call, tmp_path):
     """From one exchange to the next, a stop in each."""
-    exchanges = ["neighbor", "nonblocking", "allgather", "pickle"]
+    exchanges = ["neighbor", "p2p", "persistent-p2p", "rma", "nonblocking", "pickle"]
     out = tmp_path / "run"
     at = 0
     for index, exchange in enumerate(exchanges):

@@ -41,6 +41,10 @@ typedef struct {
 static PyObject *watched_call(PyObject *thing, PyObject *const *arguments, size_t count,
                               PyObject *names) {
     Watched *self = (Watched *)thing;
+    if (!self->inner) {
+        PyErr_SetString(PyExc_RuntimeError, "what was watched is gone");
+        return NULL;
+    }
     if (add_stamp(self->stamps, self->before)) return NULL;
     /* the slot before the arguments is the caller's: not to be handed on */
     count = PyVectorcall_NARGS(count);

@@ -13,7 +13,7 @@ import namespaces
 import pytest
 import slurm as slurm_module
 from common import NODES, RANKS
-from support import Finished, Mpi, find_mpi, plain_environment, skip_or_fail, start
+from support import Finished, plain_environment, skip_or_fail, start
 from support import finish as finish_here
 
 HOST_TOOLS = {"ip": "iproute2", "tc": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client"}
@@ -104,14 +104,6 @@ def reference(openmpi, tmp_path_factory):
         return made[options]
 
     return run
-
-
-@pytest.fixture(scope="session")
-def mpich() -> Mpi:
-    found = find_mpi("mpich")
-    if found is None:
-        skip_or_fail("no MPICH: scripts/test sets it up")
-    return found
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_a_slow_link_costs_time_and_no_bit(
     hostfile = tmp_path / "hosts"
     call(openmpi.mpi_gt("hostfile", "--nodes", NODES, "--mpi", "openmpi", "--out", hostfile))
     run_on_hosts(openmpi, on_h1, finish, hostfile, tmp_path / "fast", *OPTIONS)
-    hosts.slow_down("h4", "4mbit")
+    hosts.slow_down("h4", "1mbit")
     try:
         run_on_hosts(openmpi, on_h1, finish, hostfile, tmp_path / "slow", *OPTIONS)
     finally:

@@ -14,6 +14,7 @@ from .folder import require_free
 from .keeper import Keeper
 from .record import NoRecorder, Recorder
 from .status import read_facts
+from .watchdog import forget_reports
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -179,6 +180,7 @@ def announce(
         if going is None:
             raise UserError(f"{config.out} is finished; more iterations would extend it")
         try:
+            forget_reports(Path(config.out))
             nodes = config.n or (None if comm is None else comm.size)
             return going, status.announce(Path(config.out), describe(replace(going, n=nodes)))
         except (OSError, status.StorageError) as error:

@@ -141,6 +141,12 @@ def _told(report: dict[str, Any]) -> str:
     )
 
 
+def forget_reports(directory: Path) -> None:
+    """Those of an earlier run, before a new one starts: they would be taken for its own."""
+    for path in (directory / FOLDER).glob("node-*.json"):
+        path.unlink(missing_ok=True)
+
+
 def read_reports(directory: Path | None) -> list[dict[str, Any]]:
     """All ranks' reports, first that of who was stuck first: the others waited for its like."""
     reports = []

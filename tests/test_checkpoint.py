@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import mpi_gt
+from mpi_gt import resume as resume_module
 from mpi_gt.checkpoint import Unusable, as_state, glance, part_path, read_part, write_part
 from mpi_gt.cli import main
+from mpi_gt.config import RunConfig
 from mpi_gt.errors import Stopped, UserError
 from mpi_gt.status import announce, mark_failed, read_facts
 
@@ -105,6 +107,17 @@ def stopped(monkeypatch, out, *words, at=30):
     with monkeypatch.context() as patch:
         stop_at(patch, at)
         run(out, *words, expect=85)
+
+
+def test_what_an_earlier_watchdog_said_is_gone_before_the_ranks_start(tmp_path):
+    """The parent of mpirun ends it where a rank has given up: not for a report from before."""
+    run(tmp_path / "run")
+    report = tmp_path / "run" / "watchdog" / "node-00001.json"
+    report.parent.mkdir()
+    report.write_text('{"waits": 1, "node": 1, "text": "stuck"}')
+    options = {"out": str(tmp_path / "run"), "n": 4, "resume": True, "iterations": 100_000}
+    resume_module.announce(RunConfig.of(options), None)
+    assert not report.exists()
 
 
 @pytest.fixture

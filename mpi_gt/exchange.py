@@ -13,8 +13,6 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from . import kernels
-
 Array = NDArray[Any]
 
 HEADER_WORDS = 2  # the sender's iteration, and the iteration to stop at
@@ -37,27 +35,16 @@ class Message:
         parts = [slice(i * length, (i + 1) * length) for i in range(vectors)]
         self.slots = tuple(ours[part].reshape(shape) for part in parts)
         """Where each vector to send goes."""
-        self.received = [theirs[:, part] for part in parts]
+        self.received = tuple(theirs[:, part] for part in parts)
         """Each vector as it came from every neighbour, one row a neighbour, in rank order."""
 
-        self.pack: Callable[[int, int, tuple[Array, ...]], bool] = self.fill
-        """As `fill`, but for vectors as the slots are; false, and nothing done, for others."""
-        if kernels.C is not None:
-            self.pack = partial(kernels.C.pack, self.header, self.slots)
-            self.agrees = partial(kernels.C.agree, self.headers, self.header)  # type: ignore[method-assign]
-
-    def fill(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> bool:
+    def fill(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
         """Fill the send buffer: from then on the vectors are their owner's again."""
         self.header[:] = iteration, stop_at
         for slot, vector in zip(self.slots, vectors, strict=True):
             if vector.shape != slot.shape:
                 raise ValueError(f"mix got a vector of shape {vector.shape}, not {slot.shape}")
             np.copyto(slot, vector)
-        return True
-
-    def agrees(self) -> bool:
-        """Whether every header that came is the one that was sent."""
-        return self.headers.tobytes() == self.header.tobytes() * len(self.headers)
 
 
 class Exchange(ABC):
@@ -66,20 +53,20 @@ class Exchange(ABC):
     separate: ClassVar[bool] = False
     """Whether each vector travels in a message of its own."""
     blocking: ClassVar[bool] = False
-    """Whether all has come when `start` returns, and `finish` waits for nobody."""
+    """Whether all has come when `start` returns, so that `finish` need not be called."""
     to_all: ClassVar[bool] = False
     """Whether a message goes to every node, not to the neighbours only."""
+
+    start: Callable[[], object]
+    """Post all messages; the send buffers are in use until they are finished."""
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         self.comm = comm
         self.messages = messages
         self.buffers = [
-            ([message.send, MPI.INT64_T], [message.receive, MPI.INT64_T]) for message in messages
+            ((MPI.buffer(message.send), MPI.INT64_T), (MPI.buffer(message.receive), MPI.INT64_T))
+            for message in messages
         ]
-
-    @abstractmethod
-    def start(self) -> None:
-        """Post all messages; the send buffers are in use until they are finished."""
 
     @abstractmethod
     def finish(self, index: int) -> None:
@@ -98,9 +85,10 @@ class Neighbor(Exchange):
 
     blocking = True
 
-    def start(self) -> None:
-        for send, receive in self.buffers:
-            self.comm.Neighbor_allgather(send, receive)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
+        super().__init__(comm, messages)
+        ((send, receive),) = self.buffers
+        self.start = partial(comm.Neighbor_allgather, send, receive)  # no frame of Python's
 
     def finish(self, index: int) -> None:
         pass
@@ -229,9 +217,10 @@ class Allgather(Exchange):
 
     def start(self) -> None:
         self.comm.Allgather([self.message.send, MPI.INT64_T], [self.everyone, MPI.INT64_T])
+        self.message.receive[:] = self.everyone[self.neighbours]
 
     def finish(self, index: int) -> None:
-        self.message.receive[:] = self.everyone[self.neighbours]
+        pass
 
     def stamps(self, index: int) -> Array:
         return self.everyone[self.neighbours, 0]

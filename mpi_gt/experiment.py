@@ -131,7 +131,7 @@ def solve(
     """
     config, node, problem = experiment.config, experiment.node, experiment.problem
     algorithm = entry.algorithm
-    gradient = problem.gradient
+    gradient = getattr(problem, "_kernel", None) or problem.gradient
     if config.straggler is not None:
         gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
     gradient = phases.watch_gradient(gradient)
@@ -152,19 +152,22 @@ def solve(
         if begin == 0 or (begin == config.iterations and begin % config.stride):
             log(begin, state)
         step = phases.watch_step(compiled(algorithm, start))
-        for t in range(begin + 1, config.iterations + 1):
-            node.iteration = t
-            keeper.attend(t)
-            before = state
-            state = step(t, state, node.mix, partial(gradient, t + 1))
+        last, stride = config.iterations, config.stride
+        walk = node.walk(step, gradient, last)
+        keeper.attend(begin + 1)
+        t = begin
+        while t < last:
+            t, before, state = walk(t, state)
             if observe is not None:
                 with phases.during(METRIC), clock.paused():
                     observe(t, before, state)
-            if t % config.stride == 0 or t == config.iterations:
+            if t % stride == 0 or t == last:
                 log(t, state)
             if keeper.is_due(t):
                 with phases.during(CHECKPOINT), clock.paused():
                     keeper.save(entry.label, t, state, clock.seconds)
+            del before  # its arrays are those of the next state
+            keeper.look_again(t, stride if observe is None else 1)
     phases.close()
     return state.x, clock.seconds
 

@@ -37,7 +37,10 @@ def compiled(algorithm: Any, state: Any) -> Callable[..., Any]:
 
 
 def entrywise(function: Callable[..., Array], arrays: int) -> Callable[..., Array]:
-    """An entrywise function of so many arrays of one shape, in compiled form where it can be."""
+    """An entrywise function of so many arrays of one shape, in compiled form where it can be.
+
+    Its `program` is then there for other kernels to run.
+    """
     if kernels.C is None:
         return function
     try:
@@ -49,4 +52,5 @@ def entrywise(function: Callable[..., Array], arrays: int) -> Callable[..., Arra
         answer: Array | None = program(*given, 0)
         return function(*given) if answer is None else answer
 
+    call.program = program  # type: ignore[attr-defined]
     return call

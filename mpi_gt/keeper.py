@@ -1,6 +1,7 @@
 """When to save and when to stop, agreed by all ranks at no message of its own; and saving."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Keeper:
         self._identity = identity
         self._recorder = recorder
         self._stop = stop or StopRequest()
+        self._stop.wake = self._look_at_once = partial(setattr, node, "due", 0)
         self._directory = directory
         self._last = config.iterations
         self._every = config.checkpoint_every
@@ -72,6 +74,20 @@ class Keeper:
                 self._agree(t, SAVE)
         if self._stop.asked and self._directory is not None:
             self._agree(t, STOP)
+
+    def look_again(self, t: int, within: int) -> None:
+        """Before step t + 1: name the step after which the loop does more than take the next.
+
+        It measures each `within` steps; what else may be due is known here.
+        """
+        if self._stop.asked or self._file is not None:
+            self.attend(t + 1)
+        due = min(t - t % within + within, self._last, self._node.stop_at >> 1)
+        if self._every is not None:
+            due = min(due, t - t % self._every + self._every)
+        self._node.due = due if self._file is None else t + 1  # who looks at a clock always looks
+        if self._stop.asked:  # also where a signal came just now
+            self._look_at_once()
 
     def _agree(self, t: int, what: int) -> None:
         node = self._node

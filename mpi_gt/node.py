@@ -11,7 +11,9 @@ from .agree import rest, together
 from .errors import UserError
 from .exchange import Exchange
 from .graphs import Row
-from .plan import Arrivals, Plan, add_in_order
+from .kernels.post import add_in_order
+from .plan import Plan
+from .post import Counters, Mix, NextGradient, Post, walk
 
 Array = NDArray[Any]
 
@@ -19,7 +21,7 @@ NEVER = np.iinfo(np.int64).max
 CHUNK = 1 << 16  # entries that a mean moves at once, so that root never holds n whole vectors
 
 
-class Node:
+class Node(Counters):
     """One rank as one node. Owns a duplicate of the communicator, to be given back by `free`."""
 
     def __init__(self, comm: MPI.Intracomm, row: Row, way: type[Exchange]) -> None:
@@ -31,11 +33,10 @@ class Node:
         self.make_plan: Callable[[Node, Sequence[Array]], Plan] = Plan
         self.number = comm.rank
         self.restart()
-        self.waits = 0  # how often this rank has begun to wait for others; the watchdog looks
-        self.waiting: Plan | str | None = None
         self._settled: MPI.Request | None = None
-        self._plans: dict[int, Plan] = {}
-        self._last: Plan | None = None
+        self._plans: list[Plan] = []
+        self.mix = Mix(self._post_for)
+        """Sends vectors to the neighbours in one exchange; gives one pending result for each."""
         try:
             self._require_agreement()
         except UserError:
@@ -49,6 +50,7 @@ class Node:
         """Count iterations and bytes from zero: the next algorithm begins."""
         self.iteration = 0
         self.bytes_sent = 0
+        self.due = 0
         self.forget_appointment()
 
     def forget_appointment(self) -> None:
@@ -73,15 +75,17 @@ class Node:
             )
         together(self.world, lambda: _complain(complaint))
 
-    def mix(self, *vectors: Array) -> Arrivals:
-        """Send the vectors to the neighbours in one exchange; one pending result for each."""
-        if self._last is not None:
-            self._last.require_collected()
-        plan = self._plans.get(len(vectors))
-        if plan is None:
-            plan = self._plans[len(vectors)] = self.make_plan(self, vectors)
-        self._last = plan
-        return plan.post(vectors)
+    def _post_for(self, *vectors: Array) -> Post:
+        plan = self.make_plan(self, vectors)
+        self._plans.append(plan)
+        return plan.post
+
+    def walk(
+        self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
+    ) -> Callable[[int, Any], tuple[int, Any, Any]]:
+        """walk(t, state) takes steps until one is due: its t, the state before and after it."""
+        grad = NextGradient(self, gradient)
+        return lambda t, state: walk(step, self, t, last, state, self.mix, grad)
 
     def heed(self, headers: Array) -> None:
         """Some neighbour's header is not ours: take over an earlier stop, refuse a wrong stamp."""
@@ -92,6 +96,7 @@ class Node:
                     f"from node {neighbour} is of iteration {iteration}"
                 )
             self.stop_at = min(self.stop_at, int(stop_at))
+        self.due = min(self.due, self.stop_at >> 1)
 
     def mean(self, z: Array, everywhere: bool = True) -> Array | None:
         """The mean of z over the nodes in float64, on every rank or on root only (else None).
@@ -169,7 +174,7 @@ class Node:
         """Give back all that MPI holds for this node, once root is done as well."""
         self.settle()
         rest(self.world)
-        for plan in self._plans.values():
+        for plan in self._plans:
             plan.free()
         self.comm.Free()
         self.world.Free()

@@ -8,7 +8,6 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from . import kernels
 from .plan import Plan
+from .post import stamp
 from .profiling import (
     AWAIT,
     BEGIN,
@@ -43,16 +43,7 @@ class Stamps:
     def __init__(self) -> None:
         self.words = np.zeros(1 + FOLD + ROOM, dtype=np.int64)
         self.clear()
-        self.add: Stamp = self._add
-        if kernels.C is not None:
-            self.add = partial(kernels.C.stamp, self.words)
-
-    def _add(self, code: int) -> None:
-        words = self.words
-        used = words[0]
-        words[used] = code
-        words[used + 1] = perf_counter_ns()
-        words[0] = used + 2
+        self.add: Stamp = partial(stamp, self.words)
 
     def around(self, before: int, after: int, inner: Callable[..., Any]) -> Callable[..., Any]:
         """The function between two stamps."""
@@ -60,9 +51,9 @@ class Stamps:
             return kernels.C.Watched(self.words, before, after, inner)
 
         def watched(*arguments: Any, **named: Any) -> Any:
-            self._add(before)
+            self.add(before)
             result = inner(*arguments, **named)
-            self._add(after)
+            self.add(after)
             return result
 
         return watched
@@ -163,10 +154,14 @@ class WatchedPlan(Plan):
     """A plan that leaves a stamp where packing, exchange and update give way to each other."""
 
     def __init__(self, node: Any, vectors: Sequence[Array], stamps: Stamps) -> None:
+        self._stamps = stamps
         super().__init__(node, vectors)
-        self.post = stamps.around(PACKING, UPDATE, self.post)  # type: ignore[method-assign]
-        self._results = self._hand_out(stamps.around(PACKING, UPDATE, self.collect))
-        way = self._exchange
-        way.start = stamps.around(POST, PACKING, way.start)  # type: ignore[method-assign]
-        if not way.blocking:
-            way.finish = stamps.around(AWAIT, PACKING, way.finish)  # type: ignore[method-assign]
+        self.post.watch(stamps.words, PACKING, UPDATE)
+
+    def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
+        start, finish = super()._calls()
+        watch = self._stamps.around
+        return (
+            watch(POST, PACKING, start),
+            None if finish is None else watch(AWAIT, PACKING, finish),
+        )

@@ -3,12 +3,13 @@
 The oracle of the tests, and the baseline in which communication costs nothing. No MPI.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .kernels.post import NextGradient, walk
 from .problems.base import Problem
 
 Array = NDArray[Any]
@@ -45,6 +46,7 @@ class StackedNode:
     def restart(self) -> None:
         self.iteration = 0
         self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # of each node
+        self.due = 0
         self.forget_appointment()
 
     def forget_appointment(self) -> None:
@@ -60,6 +62,12 @@ class StackedNode:
         for z in vectors:
             self.bytes_sent += self._degrees * z[0].nbytes
         return Products(Product(self._times(z)) for z in vectors)
+
+    def walk(
+        self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
+    ) -> Callable[[int, Any], tuple[int, Any, Any]]:
+        grad = NextGradient(self, gradient)
+        return lambda t, state: walk(step, self, t, last, state, self.mix, grad)
 
     def _times(self, z: Array) -> Array:
         matrix = self._matrix.astype(z.dtype, copy=False)

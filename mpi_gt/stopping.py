@@ -1,6 +1,7 @@
 """Requests to stop in an orderly way: signals to this process, and the file DIR/stop."""
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -12,7 +13,18 @@ class StopRequest:
     """Whether this process was asked to stop. Only the command line has it listen to signals."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self._asked = False
+        self.wake: Callable[[], None] = lambda: None
+        """Called when it is: whoever looks only now and then shall look."""
+
+    @property
+    def asked(self) -> bool:
+        return self._asked
+
+    @asked.setter
+    def asked(self, asked: bool) -> None:
+        self._asked = asked
+        self.wake()
 
     def listen(self, *numbers: signal.Signals) -> None:
         """From now on these signals no longer end the process, but ask it to stop."""

@@ -1,7 +1,9 @@
 """The compiled kernels against the same in numpy: to the last bit, but for the Huber products."""
 
 import contextlib
+import importlib
 import json
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +17,7 @@ from mpi_gt import kernels
 from mpi_gt.algorithms import ALGORITHMS, Algorithm
 from mpi_gt.exchange import Message
 from mpi_gt.fuse import compiled, entrywise, fused
-from mpi_gt.graphs import Row
-from mpi_gt.plan import Combine
+from mpi_gt.kernels import post as twins
 from mpi_gt.problems import Place
 from mpi_gt.problems.base import Draws
 from mpi_gt.problems.huber import Huber
@@ -222,6 +223,7 @@ def test_a_step_that_fails_holds_on_to_nothing():
 
     with contextlib.suppress(RuntimeError):
         step(1, start, mix, failing)
+    del step  # which keeps its last arrays, to take them again
     count = sys.getrefcount(seen[0])  # outside of the assertion, which pytest rewrites
     assert count == 2
 
@@ -244,9 +246,9 @@ def test_the_same_draws(by_numpy, width):
     place = Place(3, 5, (0, 7, 2**63 + 5))
     compiled_draws, draws = Draws(place, 4, width), by_numpy(lambda: Draws(place, 4, width))
     for t in (1, 2, 3, 16, 17, 255, 256, 257, 1000, 5):
-        expected = by_numpy(lambda t=t: draws(t))
-        np.testing.assert_array_equal(compiled_draws(t), expected)
-        assert not compiled_draws(t).flags.writeable
+        expected = by_numpy(lambda t=t: draws.at(t))
+        np.testing.assert_array_equal(compiled_draws.at(t), expected)
+        assert not compiled_draws.at(t).flags.writeable
 
 
 def test_the_same_noise(by_numpy):
@@ -257,39 +259,301 @@ def test_the_same_noise(by_numpy):
     assert np.abs(samples).max() <= 0.1
 
 
+@pytest.mark.parametrize("seeds", [(0,), (4, 2**64 - 1), tuple(range(50))], ids=len)
+def test_the_same_noise_without_python(by_numpy, seeds):
+    """What the kernels draw and transform by themselves, at any t, within a block and past it."""
+    place = Place(2, 5, seeds)
+    drawn = Draws(place, 4, 10, TruncatedNormal(0.2, 0.1).sample)
+    draws = by_numpy(lambda: Draws(place, 4, 10, TruncatedNormal(0.2, 0.1).sample))
+    assert drawn._program is not None
+    assert draws._program is None
+    kept = drawn.at(1), drawn.at(1).copy()
+    for t in (1, 2, 3, 255, 256, 257, 258, 1, 10_000):
+        np.testing.assert_array_equal(drawn.at(t), by_numpy(lambda t=t: draws.at(t)))
+        assert not drawn.at(t).flags.writeable
+    np.testing.assert_array_equal(*kept)  # what was given away is not drawn over
+    with pytest.raises(ValueError, match="cannot be drawn"):
+        drawn.at(0)
+
+
+class Sent:
+    """A message to nobody: what comes is what was put there, and calls are written down."""
+
+    def __init__(self, way, counts=(2,), degree=4, shape=(3, 4), dtype=np.float64, blocking=False):
+        random = np.random.default_rng(degree)
+        self.calls = []
+        self.heeded = None
+
+        class Node(way.Counters):
+            def heed(node, headers):
+                self.heeded = headers.copy()
+
+        self.node = Node()
+        self.node.iteration, self.node.stop_at, self.node.waits = 5, 2**63 - 1, 0
+        self.node.bytes_sent = 0
+        self.messages = [Message(degree, count, shape, np.dtype(dtype)) for count in counts]
+        for message in self.messages:
+            for received in message.received:
+                received[:] = random.standard_normal(received.shape)
+            message.headers[:] = 5, 2**63 - 1
+        weights = random.random(degree + 1).astype(dtype)
+        letters = tuple((m.header, m.headers, m.slots, m.received) for m in self.messages)
+        finish = None if blocking else lambda which: self.note("finish", which)
+        self.post = way.Post(
+            self.node, self, letters, weights, degree // 2, 99,
+            lambda: self.note("start"), finish, self.fill,
+        )  # fmt: skip
+        self.post.results = tuple(way.Arrival(self.post, i) for i in range(sum(counts)))
+
+    def note(self, *what):
+        assert self.node.waiting is self
+        self.calls.append(what)
+
+    def fill(self, *vectors):
+        vectors = iter(vectors)
+        for message in self.messages:
+            mine = tuple(next(vectors) for _ in message.slots)
+            message.fill(self.node.iteration, self.node.stop_at, mine)
+
+
+def both(*arguments, **options):
+    return [Sent(way, *arguments, **options) for way in (kernels.C, twins)]
+
+
 @pytest.mark.parametrize("degree", [0, 1, 4, 9, 70])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_same_sums(by_numpy, degree, dtype):
-    random = np.random.default_rng(degree)
+def test_the_same_sums(degree, dtype):
     for length in (1, 10, 5000):
-        row = Row(degree // 2, tuple(j for j in range(degree + 1) if j != degree // 2),
-                  random.random(degree), 0.3)  # fmt: skip
-        received = random.standard_normal((degree, length + 2)).astype(dtype)[:, 2:]
-        own = random.standard_normal(length).astype(dtype)
-        combined = Combine(row, length, np.dtype(dtype))(received, own)
-        plain = by_numpy(lambda: Combine(row, length, np.dtype(dtype))(received, own))  # noqa: B023
-        assert combined.dtype == dtype
-        np.testing.assert_array_equal(combined, plain)
+        z = np.random.default_rng(0).standard_normal(length).astype(dtype)
+        sums = []
+        for sent in both((1,), degree, (length,), dtype):
+            (arrival,) = sent.post(z)
+            sums.append(arrival.wait())
+        assert sums[0].dtype == dtype
+        np.testing.assert_array_equal(*sums)
 
 
-def test_the_same_message():
-    vectors = tuple(np.random.default_rng(0).standard_normal((2, 3, 4)))
-    some, other = (Message(2, 2, (3, 4), np.dtype(float)) for _ in range(2))
-    assert some.pack(5, 9, vectors)
-    assert other.fill(5, 9, vectors)
-    np.testing.assert_array_equal(some.send, other.send)
-    some.receive[:] = some.send
-    assert some.agrees()
-    some.receive[1, 0] = 4
-    assert not some.agrees()
-    short = vectors[0], vectors[1][:2]
-    assert not some.pack(5, 9, short)
-    with pytest.raises(ValueError, match="mix got a vector of shape"):
-        some.fill(5, 9, short)
-    mixed = vectors[0].astype(np.float32), vectors[1]
-    assert not some.pack(6, 9, mixed)
-    assert some.fill(6, 9, mixed)
-    np.testing.assert_array_equal(some.slots[0], vectors[0].astype(np.float32))
+@pytest.mark.parametrize("counts", [(2,), (1, 1)])
+@pytest.mark.parametrize("blocking", [False, True])
+def test_the_same_posts(counts, blocking):
+    vectors = np.random.default_rng(0).standard_normal((2, 3, 4))
+    seen = []
+    for sent in both(counts, blocking=blocking):
+        first, second = sent.post(*vectors)
+        results = second.wait(), first.wait()
+        assert sent.node.waiting is None
+        assert sent.heeded is None
+        with pytest.raises(RuntimeError, match="waited for already"):
+            first.wait()
+        seen.append(
+            (sent.calls, sent.node.waits, sent.node.bytes_sent,
+             [m.send.tobytes() for m in sent.messages], [z.tobytes() for z in results])
+        )  # fmt: skip
+    assert seen[0] == seen[1]
+    assert seen[0][0][0] == ("start",)
+    finished = [("finish", which) for which in range(len(counts))]
+    assert seen[0][0][1:] == ([] if blocking else finished[::-1])
+
+
+def test_a_header_that_differs_is_heeded():
+    for sent in both():
+        sent.messages[0].headers[2, 1] = 40
+        for arrival in sent.post(*np.ones((2, 3, 4))):
+            arrival.wait()
+        assert sent.heeded[2].tolist() == [5, 40]
+
+
+@pytest.mark.parametrize("odd", [np.ones((3, 4), np.float32), np.ones((4, 3)).T, np.ones((2, 4))])
+def test_vectors_of_another_kind(odd):
+    sends = []
+    for sent in both():
+        vectors = np.zeros((3, 4)), odd
+        if odd.shape == (3, 4):
+            for arrival in sent.post(*vectors):
+                arrival.wait()
+        else:
+            with pytest.raises(ValueError, match=r"a vector of shape \(2, 4\)"):
+                sent.post(*vectors)
+        sends.append(sent.messages[0].send.tobytes())
+    assert sends[0] == sends[1]
+
+
+def test_results_are_the_caller_s_own():
+    """The kernels take an array again only where nobody else has it, or a part of it."""
+    (sent, _) = both((1,), shape=(6,))
+    kept = []
+    for t in range(20):
+        (arrival,) = sent.post(np.full(6, float(t)))
+        mixed = arrival.wait()
+        kept.append((mixed if t % 3 else mixed[1:3], mixed.copy() if t % 3 else mixed[1:3].copy()))
+        if t % 4 == 0:
+            mixed.flags.writeable = False
+    for array, then in kept:
+        np.testing.assert_array_equal(array, then)
+    del mixed, array, kept, then
+    (arrival,) = sent.post(np.zeros(6))
+    assert arrival.wait().flags.writeable
+
+
+def test_a_post_that_is_watched():
+    for sent in both(counts=(1,)):
+        stamps = np.zeros(100, dtype=np.int64)
+        stamps[0] = 1
+        sent.post.watch(stamps, 7, 8)
+        (arrival,) = sent.post(np.ones((3, 4)))
+        arrival.wait()
+        assert stamps[0] == 9
+        assert stamps[1:9:2].tolist() == [7, 8, 7, 8]
+        assert (np.diff(stamps[2:9:2]) >= 0).all()
+
+
+@pytest.mark.parametrize("way", [kernels.C, twins], ids=["compiled", "twin"])
+def test_mix_has_a_post_for_each_number_of_vectors(way):
+    made = []
+
+    def make(*vectors):
+        made.append(len(vectors))
+        return Sent(way, (len(vectors),)).post
+
+    mix = way.Mix(make)
+    z = np.ones((3, 4))
+    (one,) = mix(z)
+    with pytest.raises(RuntimeError, match="never waited for"):
+        mix(z, z)
+    one.wait()
+    for arrival in mix(z, z):
+        arrival.wait()
+    mix(z)[0].wait()
+    assert made == [1, 2]
+
+
+def test_buffers_that_do_not_fit_are_refused():
+    node, weights = kernels.C.Counters(), np.ones(3)
+    header, headers = np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
+    slot, received = np.zeros((1, 4)), np.zeros((2, 4))
+
+    def post(letter=(header, headers, (slot,), (received,)), weights=weights, place=1):
+        nothing = int
+        return kernels.C.Post(node, None, (letter,), weights, place, 0, nothing, None, nothing)
+
+    post()
+    with pytest.raises(TypeError, match="takes 1 vectors"):
+        post()(slot, slot)
+    for letter in (
+        (header[:1], headers, (slot,), (received,)),
+        (header, headers[:1], (slot,), (received,)),
+        (header, headers[:, ::-1], (slot,), (received,)),
+        (header, headers.astype(object), (slot,), (received,)),
+        (header, headers, (slot,), (received.astype(">f8"),)),
+        (header, headers, (slot,), (received[:1],)),
+        (header, headers, (slot,), (received[:, :3],)),
+        (header, headers, (slot.astype(np.float32),), (received,)),
+        (header, headers, (slot,), (received.T.copy().T,)),
+        (header, headers, (slot, slot), (received,)),
+        (header, headers, (), ()),
+    ):
+        with pytest.raises(ValueError, match=r"do not fit|nothing to post"):
+            post(letter)
+    for wrong in ({"weights": np.ones(3, int)}, {"place": 3}, {"place": -1}):
+        with pytest.raises(ValueError, match="weights"):
+            post(**wrong)
+    with pytest.raises(ValueError, match="no such vector"):
+        kernels.C.Arrival(post(), 1)
+
+
+def test_the_gradient_of_the_iteration_to_come():
+    for way in (kernels.C, twins):
+        node = way.Counters()
+        node.iteration = 41
+        grad = way.NextGradient(node, lambda t, x: (t, x))
+        assert grad("x") == (42, "x")
+
+
+def test_kernels_of_another_version_are_not_used(monkeypatch):
+    assert kernels.C.VERSION == kernels.VERSION
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels.C, "VERSION", 1)
+            with pytest.warns(UserWarning, match="install it again"):
+                assert importlib.reload(kernels).C is None
+    finally:
+        assert importlib.reload(kernels).C is not None
+
+
+@pytest.mark.parametrize("way", [kernels.C, twins], ids=["compiled", "twin"])
+class TestWalk:
+    def test_it_goes_on_until_something_is_due(self, way):
+        node, taken = way.Counters(), []
+
+        def step(t, state, mix, grad):
+            assert (node.iteration, mix, grad) == (t, "mix", "grad")
+            taken.append(t)
+            if t == 12:
+                node.due = 13  # what was due at 20 is now due at once
+            return f"state {t}"
+
+        def walk(t, state):
+            return way.walk(step, node, t, 15, state, "mix", "grad")
+
+        assert walk(0, "start") == (1, "start", "state 1")
+        node.due = 5
+        assert walk(1, "state 1") == (5, "state 4", "state 5")
+        node.due = 20
+        assert walk(5, "state 5") == (13, "state 12", "state 13")
+        node.due = 20
+        assert walk(13, "state 13") == (15, "state 14", "state 15")
+        assert taken == list(range(1, 16))
+
+    def test_an_error_and_a_signal_end_it(self, way):
+        node = way.Counters()
+        node.due = 1000
+
+        def step(t, state, mix, grad):
+            if t == 3:
+                signal.raise_signal(signal.SIGINT)
+            return state
+
+        state = ["some state"]
+        before = sys.getrefcount(state)
+        with pytest.raises(KeyboardInterrupt):
+            way.walk(step, node, 0, 1000, state, None, None)
+        assert node.iteration in (3, 4)
+        with pytest.raises(ZeroDivisionError):
+            way.walk(lambda *_: 1 / 0, node, 0, 1000, state, None, None)
+        assert sys.getrefcount(state) == before
+
+
+def test_states_are_made_of_the_arrays_of_the_last_but_one():
+    algorithm = ALGORITHMS["gt-adaptive"]()
+    start = algorithm.init(np.ones((1, 10)), np.sin)
+    step, node, seen = compiled(algorithm, start), kernels.C.Counters(), []
+
+    def remembering(t, state, mix, grad):
+        state = step(t, state, mix, grad)
+        seen.append(tuple(map(id, (state.x, state.m, state.v, state.s))))
+        return state
+
+    node.due = 60
+    kernels.C.walk(remembering, node, 0, 60, start, mix, np.sin)
+    assert len(set(seen[5:])) == 2
+
+
+def test_a_gradient_of_the_user_s_own_is_called():
+    class Mine(Huber):
+        def gradient(self, t, x):
+            return 2 * super().gradient(t, x)
+
+    x, place = np.ones((1, 10)), Place(0, 1, (0,))
+    mine, plain = Mine(place), Huber(place)
+    assert plain._kernel is not None
+    assert mine._kernel is None
+    np.testing.assert_array_equal(mine.gradient(1, x), 2 * plain._kernel(1, x))
+
+
+def test_draws_by_a_program_that_does_not_fit():
+    draws = Draws(Place(0, 1, (0,)), 1, 4, entrywise(lambda a: a + 1, 1))
+    draws._program = entrywise(lambda a, b: a + b, 2).program  # of two arrays
+    np.testing.assert_array_equal(draws(1), Draws(Place(0, 1, (0,)), 1, 4)(1) + 1)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ LAYERS = {
         "claims",
         "model",
         "plots_lab",
+        "post",
         "straggler",
         "theory",
         "audit_figure",

@@ -19,14 +19,20 @@ def test_ranks_of_mpich(mpich, n, call, tmp_path):
     require_all_pass(mpich, n, THE_NUMBERS if n != 2 else "", call, tmp_path)
 
 
+def test_ranks_without_the_kernels(openmpi, call, tmp_path):
+    """What sends and adds up is there twice."""
+    require_all_pass(openmpi, 3, "not backwards", call, tmp_path, MPI_GT_KERNELS="numpy")
+
+
 def test_sixteen_ranks(openmpi, call, tmp_path):
     """What differs with their number; with MPICH a test of test_launch has so many."""
     names = ("every_algorithm", "all_exchanges", "all_nodes", "topology", "mean_is", "side_by_side")
     require_all_pass(openmpi, 16, f"not backwards and ({' or '.join(names)})", call, tmp_path)
 
 
-def require_all_pass(mpi, n, only, call, tmp_path):
-    done = call(mpi.mpirun(n, mpi.python, str(RANKS), str(tmp_path), "-k", only), limit=600)
+def require_all_pass(mpi, n, only, call, tmp_path, **env):
+    words = mpi.mpirun(n, mpi.python, str(RANKS), str(tmp_path), "-k", only)
+    done = call(words, env=env, limit=600)
     assert " passed" in done.out, str(done)
     assert "skipped" not in done.out, str(done)
     assert "leaked" not in done.err, str(done)

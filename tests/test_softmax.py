@@ -49,7 +49,7 @@ def test_stochastic_gradient_is_that_of_its_rows():
     problem = make(batch=4, reg=0.1)
     x = point(problem)
     for t in (1, 5):
-        rows = problem._rows(t)
+        rows = problem._rows.at(t)
         assert rows.shape == (2, 4)
         for seed in range(2):
             alone = make(batch=4, reg=0.1)
@@ -60,11 +60,11 @@ def test_stochastic_gradient_is_that_of_its_rows():
 
 def test_rows_are_drawn_evenly_with_replacement():
     problem = make(batch=32)
-    drawn = np.concatenate([problem._rows(t)[0] for t in range(1, 1001)])
+    drawn = np.concatenate([problem._rows.at(t)[0] for t in range(1, 1001)])
     counts = np.bincount(drawn, minlength=150)
     assert counts.shape == (150,)
     assert abs(counts.std() / counts.mean() - 1 / np.sqrt(counts.mean())) < 0.02
-    assert any(len(set(problem._rows(t)[0])) < 32 for t in range(1, 20))
+    assert any(len(set(problem._rows.at(t)[0])) < 32 for t in range(1, 20))
 
 
 def test_no_overflow_at_logits_of_ten_thousand():

@@ -4,6 +4,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+VERSION: int
+
 class Program:
     def __new__(
         cls,
@@ -35,22 +37,74 @@ class Watched:
     def __new__(cls, stamps: Array, before: int, after: int, inner: Any, /) -> Watched: ...
     def __call__(self, *arguments: Any, **named: Any) -> Any: ...
 
-def pack(
-    header: Array, slots: tuple[Array, ...], iteration: int, stop_at: int, vectors: Any, /
-) -> bool: ...
-def agree(headers: Array, header: Array, /) -> bool: ...
-def combine(received: Array, own: Array, weights: Array, place: int, /) -> Array: ...
+class Counters:
+    iteration: int
+    due: int
+    stop_at: int
+    waits: int
+    bytes_sent: int
+    waiting: Any
+
+class Post:
+    results: Any
+    def __new__(
+        cls,
+        node: Counters,
+        plan: Any,
+        letters: tuple[tuple[Array, Array, tuple[Array, ...], tuple[Array, ...]], ...],
+        weights: Array,
+        place: int,
+        bytes: int,
+        start: Any,
+        finish: Any,
+        fill: Any,
+        /,
+    ) -> Post: ...
+    def __call__(self, *vectors: Array) -> Any: ...
+    def watch(self, stamps: Array, before: int, after: int, /) -> None: ...
+
+class Arrival:
+    def __new__(cls, post: Post, index: int, /) -> Arrival: ...
+    def wait(self) -> Array: ...
+
+class Mix:
+    def __new__(cls, make: Any, /) -> Mix: ...
+    def __call__(self, *vectors: Array) -> Any: ...
+
+class NextGradient:
+    def __new__(cls, node: Counters, gradient: Any, /) -> NextGradient: ...
+    def __call__(self, x: Array, /) -> Array: ...
+
+class Window:
+    _numbers: Any
+    _first: int
+    _count: int
+    _program: Program | None
+    _seeds: Array
+    _word: int
+    _length: int
+    _window: int
+    _width: int
+    def at(self, t: int, /) -> Array: ...
+
+class Huber:
+    def __new__(
+        cls,
+        columns: Array,
+        rows: Array,
+        theta: Array,
+        threshold: float,
+        scale: float,
+        draws: Window | None,
+        otherwise: Any,
+        /,
+    ) -> Huber: ...
+    def __call__(self, t: int, x: Array, /) -> Array: ...
+
+def walk(
+    step: Any, node: Counters, t: int, last: int, state: Any, mix: Any, grad: Any, /
+) -> tuple[int, Any, Any]: ...
 def uniform(out: Array, seeds: Array, word: int, block: int, row: int, /) -> None: ...
-def huber(
-    x: Array,
-    columns: Array,
-    rows: Array,
-    theta: Array,
-    noise: Array | None,
-    threshold: float,
-    scale: float,
-    /,
-) -> Array | None: ...
 def slopes(
     z: Array, labels: Array, scale: float, loss: Array | None, correct: Array | None, /
 ) -> None: ...

@@ -1,7 +1,9 @@
 /* Uniform numbers, the same as numpy.random.Philox gives for the same key and counter
    (Salmon, Moraes, Dror, Shaw 2011: Philox4x64-10). */
 #include "kernels.h"
+#include <stddef.h>
 #include <stdint.h>
+#include <structmember.h>
 
 #define TOGETHER 2 /* counters at once: their multiplications do not wait for each other */
 
@@ -28,19 +30,41 @@ static void philox(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
     }
 }
 
+#define AHEAD 256 /* numbers in a row before they go to their places */
+
 static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, uint64_t begin,
                  uint64_t block, uint64_t seed, uint64_t word) {
+    double ahead[AHEAD];
     uint64_t at = begin, end = begin + (uint64_t)(rows * width);
     npy_intp column = 0;
     while (at < end) {
-        uint64_t numbers[TOGETHER][4], base = at / 4 * 4;
-        philox(at / 4 + 1, block, seed, word, numbers);
-        for (; at < end && at < base + 4 * TOGETHER; at++) {
+        uint64_t base = at / 4 * 4, stop = end - base < AHEAD ? end : base + AHEAD;
+        for (uint64_t next = base; next < stop; next += 4 * TOGETHER) {
+            uint64_t numbers[TOGETHER][4];
+            double *to = ahead + (next - base);
+            philox(next / 4 + 1, block, seed, word, numbers);
             /* signed: the conversion of unsigned numbers is slower, and these are small */
-            out[column] = (double)(int64_t)(numbers[(at - base) / 4][at % 4] >> 11) * 0x1p-53;
-            if (++column == width) column = 0, out += stride;
+            for (int i = 0; i < 4 * TOGETHER; i++)
+                to[i] = (double)(int64_t)(numbers[i / 4][i % 4] >> 11) * 0x1p-53;
+        }
+        while (at < stop) {
+            npy_intp left = width - column, there = (npy_intp)(stop - at);
+            npy_intp n = left < there ? left : there;
+            memcpy(out + column, ahead + (at - base), n * sizeof(double));
+            at += n, column += n;
+            if (column == width) column = 0, out += stride;
         }
     }
+}
+
+/* Each seed's numbers of the rows row, row + 1, ... of a block, from its own key [seed, word]. */
+static void uniform(PyArrayObject *out, PyArrayObject *seeds, uint64_t word, uint64_t block,
+                    uint64_t row) {
+    npy_intp rows = PyArray_DIM(out, 0), columns = PyArray_DIM(out, 1), width = PyArray_DIM(out, 2);
+    const uint64_t *keys = PyArray_DATA(seeds);
+    for (npy_intp k = 0; k < columns; k++)
+        fill((double *)PyArray_DATA(out) + k * width, rows, width, columns * width,
+             row * (uint64_t)width, block, keys[k], word);
 }
 
 /* uniform(out, seeds, word, block, row): fill out (rows, seeds, width) with the numbers of the
@@ -61,10 +85,142 @@ PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize
         PyErr_SetString(PyExc_ValueError, "uniform takes out (rows, seeds, width) and the seeds");
         return NULL;
     }
-    npy_intp rows = PyArray_DIM(out, 0), columns = PyArray_DIM(out, 1), width = PyArray_DIM(out, 2);
-    const uint64_t *keys = PyArray_DATA(seeds);
-    for (npy_intp k = 0; k < columns; k++)
-        fill((double *)PyArray_DATA(out) + k * width, rows, width, columns * width,
-             (uint64_t)row * (uint64_t)width, block, keys[k], word);
+    uniform(out, seeds, word, block, row);
     Py_RETURN_NONE;
 }
+
+/* The numbers of some iterations in a row: the base class of Draws, which tells how to make them:
+   uniform numbers of its seeds, and a program for what becomes of these; or, without a program,
+   `_fill(index)`, to make those of iteration index + 1 and tell its place among the rows. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *numbers; /* (iterations, seeds, width) */
+    long long first, count;
+    PyObject *program, *seeds;
+    unsigned long long word;
+    long long length, window, width; /* iterations of a block, and at once; numbers of a seed */
+    Pool uniform;
+} Window;
+
+/* As Draws._fill. */
+static long long window_fill(Window *self, long long index) {
+    Program *program = (Program *)self->program;
+    if (!program || !Py_IS_TYPE(self->program, &ProgramType) || program_inputs(program) != 1 ||
+        program_outputs(program) != 1 || program_scalars(program) != 1) {
+        PyObject *found = PyObject_CallMethod((PyObject *)self, "_fill", "L", index);
+        long long place = found ? PyLong_AsLongLong(found) : -1;
+        Py_XDECREF(found);
+        return place;
+    }
+    PyArrayObject *seeds = (PyArrayObject *)self->seeds;
+    if (index < 0 || self->length < 1 || self->window < 1 || self->width < 1 || !seeds ||
+        !PyArray_CheckExact(self->seeds) || PyArray_TYPE(seeds) != NPY_UINT64 ||
+        !PyArray_ISCARRAY_RO(seeds)) {
+        PyErr_SetString(PyExc_ValueError, "these numbers cannot be drawn");
+        return -1;
+    }
+    long long block = index / self->length, row = index % self->length;
+    long long first = row - row % self->window;
+    long long rows = self->length - first < self->window ? self->length - first : self->window;
+    npy_intp shape[] = {rows, PyArray_SIZE(seeds), self->width};
+    PyArrayObject *drawn = pool_take_shape(&self->uniform, 3, shape, NPY_DOUBLE), *made;
+    if (!drawn) return -1;
+    uniform(drawn, seeds, self->word, block, first);
+    double none = 0;
+    int failed = program_run(program, &drawn, &none, &made);
+    Py_DECREF(drawn);
+    if (failed) return -1;
+    Py_XSETREF(self->numbers, (PyObject *)made);
+    self->first = index + 1 - row + first, self->count = rows;
+    return row - first;
+}
+
+/* Which row of the numbers; less than 0 for an error. */
+static long long window_place(Window *self, PyObject *t) {
+    long long iteration = PyLong_AsLongLong(t);
+    if (iteration == -1 && PyErr_Occurred()) return -1;
+    long long place = iteration - self->first;
+    if ((place < 0 || place >= self->count) && (place = window_fill(self, iteration - 1)) < 0 &&
+        PyErr_Occurred())
+        return -1;
+    if (!self->numbers || !PyArray_CheckExact(self->numbers) || place < 0 ||
+        PyArray_NDIM((PyArrayObject *)self->numbers) < 2 ||
+        place >= PyArray_DIM((PyArrayObject *)self->numbers, 0)) {
+        PyErr_SetString(PyExc_IndexError, "these numbers were not drawn");
+        return -1;
+    }
+    return place;
+}
+
+static PyObject *window_at(PyObject *thing, PyObject *t) {
+    long long place = window_place((Window *)thing, t);
+    if (place < 0) return NULL;
+    PyObject *row = PySequence_GetItem(((Window *)thing)->numbers, place);
+    if (row) PyArray_CLEARFLAGS((PyArrayObject *)row, NPY_ARRAY_WRITEABLE);
+    return row;
+}
+
+/* The numbers of iteration t where they are as many and of the same kind as those of the model. */
+const void *window_data(PyObject *thing, PyObject *t, PyArrayObject *model) {
+    Window *self = (Window *)thing;
+    long long place = window_place(self, t);
+    if (place < 0) return NULL;
+    PyArrayObject *numbers = (PyArrayObject *)self->numbers;
+    npy_intp bytes = PyArray_NBYTES(model);
+    if (!is_plain(self->numbers) || PyArray_TYPE(numbers) != PyArray_TYPE(model) ||
+        PyArray_NBYTES(numbers) != PyArray_DIM(numbers, 0) * bytes) {
+        PyErr_SetString(PyExc_ValueError, "the numbers that were drawn are of another kind");
+        return NULL;
+    }
+    return (const char *)PyArray_DATA(numbers) + place * bytes;
+}
+
+static int window_traverse(PyObject *thing, visitproc visit, void *arg) {
+    Py_VISIT(((Window *)thing)->numbers);
+    Py_VISIT(((Window *)thing)->program);
+    Py_VISIT(((Window *)thing)->seeds);
+    return 0;
+}
+
+static int window_clear(PyObject *thing) {
+    Py_CLEAR(((Window *)thing)->numbers);
+    Py_CLEAR(((Window *)thing)->program);
+    Py_CLEAR(((Window *)thing)->seeds);
+    return 0;
+}
+
+static void window_free(PyObject *thing) {
+    PyObject_GC_UnTrack(thing);
+    window_clear(thing);
+    pool_free(&((Window *)thing)->uniform);
+    Py_TYPE(thing)->tp_free(thing);
+}
+
+static PyMemberDef window_members[] = {
+    {"_numbers", T_OBJECT, offsetof(Window, numbers), 0, NULL},
+    {"_first", T_LONGLONG, offsetof(Window, first), 0, NULL},
+    {"_count", T_LONGLONG, offsetof(Window, count), 0, NULL},
+    {"_program", T_OBJECT, offsetof(Window, program), 0, NULL},
+    {"_seeds", T_OBJECT, offsetof(Window, seeds), 0, NULL},
+    {"_word", T_ULONGLONG, offsetof(Window, word), 0, NULL},
+    {"_length", T_LONGLONG, offsetof(Window, length), 0, NULL},
+    {"_window", T_LONGLONG, offsetof(Window, window), 0, NULL},
+    {"_width", T_LONGLONG, offsetof(Window, width), 0, NULL},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyMethodDef window_methods[] = {
+    {"at", window_at, METH_O, "The numbers of iteration t, (seeds, width)."},
+    {NULL, NULL, 0, NULL}};
+
+PyTypeObject WindowType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Window",
+    .tp_basicsize = sizeof(Window),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_members = window_members,
+    .tp_methods = window_methods,
+    .tp_new = PyType_GenericNew,
+    .tp_traverse = window_traverse,
+    .tp_clear = window_clear,
+    .tp_dealloc = window_free,
+    .tp_doc = "The numbers of some iterations in a row.",
+};

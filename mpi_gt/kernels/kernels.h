@@ -11,6 +11,7 @@
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>
+#include <string.h>
 
 /* Loops over entries, compiled twice where the linker can choose: for any machine, and for wide
    registers. The sums are the same to the last bit, since no operation is fused or reordered. */
@@ -56,9 +57,39 @@ static inline int is_alike(PyObject *thing, PyArrayObject *model) {
            same_shape((PyArrayObject *)thing, model);
 }
 
-static inline PyArrayObject *new_like(PyArrayObject *model) {
-    return (PyArrayObject *)PyArray_SimpleNew(PyArray_NDIM(model), PyArray_DIMS(model),
-                                              PyArray_TYPE(model));
+/* Where a result that is made again and again comes from: the arrays of the last two calls, once
+   their takers have let go of them. One may still be the state that the next is made from. */
+typedef struct {
+    PyArrayObject *spare[2]; /* the older one first */
+} Pool;
+
+static inline PyArrayObject *pool_take_shape(Pool *pool, int dimensions, const npy_intp *shape,
+                                             int type) {
+#ifndef Py_GIL_DISABLED
+    for (int i = 0; i < 2; i++) {
+        PyArrayObject *spare = pool->spare[i];
+        if (spare && Py_REFCNT(spare) == 1 && PyArray_TYPE(spare) == type &&
+            PyArray_ISCARRAY(spare) && PyArray_NDIM(spare) == dimensions &&
+            !memcmp(PyArray_DIMS(spare), shape, dimensions * sizeof(npy_intp)))
+            return (PyArrayObject *)Py_NewRef(spare);
+    }
+#endif
+    PyArrayObject *made = (PyArrayObject *)PyArray_SimpleNew(dimensions, shape, type);
+#ifndef Py_GIL_DISABLED
+    if (made) {
+        Py_XSETREF(pool->spare[0], pool->spare[1]);
+        pool->spare[1] = (PyArrayObject *)Py_NewRef(made);
+    }
+#endif
+    return made;
+}
+
+static inline PyArrayObject *pool_take(Pool *pool, PyArrayObject *model) {
+    return pool_take_shape(pool, PyArray_NDIM(model), PyArray_DIMS(model), PyArray_TYPE(model));
+}
+
+static inline void pool_free(Pool *pool) {
+    for (int i = 0; i < 2; i++) Py_CLEAR(pool->spare[i]);
 }
 
 /* program.c */
@@ -76,13 +107,42 @@ extern PyTypeObject ReplayType;
 
 /* stamps.c */
 extern PyTypeObject WatchedType;
+int add_stamp(PyArrayObject *stamps, long long code);
 
-/* mixing.c, draws.c, huber.c, softmax.c, stamps.c */
-PyObject *kernels_pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *kernels_agree(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *kernels_combine(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* mixing.c */
+void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weights);
+
+/* post.c */
+#define MOST_VECTORS 64 /* in one exchange; as in plan.py */
+typedef struct {
+    PyObject_HEAD
+    long long iteration, due, stop_at, waits, bytes_sent;
+    PyObject *waiting;
+} Counters;
+typedef struct Post Post;
+extern PyTypeObject CountersType, PostType;
+int post_vectors(Post *post);
+int post_is_pending(Post *post);
+PyObject *post_call(PyObject *post, PyObject *const *vectors, size_t count, PyObject *names);
+PyObject *post_collect(Post *post, int index);
+
+/* mix.c */
+extern PyTypeObject ArrivalType, MixType;
+PyObject *arrival_wait(PyObject *arrival);
+
+/* walk.c */
+extern PyTypeObject NextGradientType;
+
+/* draws.c */
+extern PyTypeObject WindowType;
+const void *window_data(PyObject *window, PyObject *t, PyArrayObject *model);
+
+/* huber.c */
+extern PyTypeObject HuberType;
+
+/* walk.c, draws.c, softmax.c, stamps.c */
+PyObject *kernels_walk(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *kernels_huber(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 

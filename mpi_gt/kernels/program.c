@@ -83,7 +83,7 @@ struct Program {
     float *rounded;
     char **registers;          /* the array registers */
     char *blocks;
-    int registers_used;
+    Pool results[MOST_OPERANDS];
 };
 
 int program_inputs(Program *program) { return program->inputs; }
@@ -116,11 +116,11 @@ static double on_scalars(int operation, double a, double b) {
         }                                                                                      \
     }
 
-/* Fills `outputs` with new arrays like the inputs, which must be plain and alike. */
+/* Fills `outputs` with arrays of the caller's own, like the inputs, which must be plain and alike. */
 int program_run(Program *self, PyArrayObject **inputs, const double *scalars,
                 PyArrayObject **outputs) {
     for (int i = 0; i < self->outputs; i++)
-        if (!(outputs[i] = new_like(inputs[0]))) {
+        if (!(outputs[i] = pool_take(self->results + i, inputs[0]))) {
             while (i--) Py_CLEAR(outputs[i]);
             return -1;
         }
@@ -249,6 +249,7 @@ static void program_free(PyObject *thing) {
     PyMem_Free(self->rounded);
     PyMem_Free(self->registers);
     PyMem_Free(self->blocks);
+    for (int i = 0; i < MOST_OPERANDS; i++) pool_free(self->results + i);
     Py_TYPE(thing)->tp_free(thing);
 }
 

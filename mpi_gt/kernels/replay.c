@@ -61,7 +61,9 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
             PyErr_SetString(PyExc_ValueError, "mix returned too few results");
             return -1;
         }
-        made = PyObject_CallMethodNoArgs(PyTuple_GET_ITEM(*mixed, event->index), wait_name);
+        made = PyTuple_GET_ITEM(*mixed, event->index);
+        made = Py_IS_TYPE(made, &ArrivalType) ? arrival_wait(made)
+                                              : PyObject_CallMethodNoArgs(made, wait_name);
         break;
     case GRAD: made = PyObject_CallOneArg(grad, in[0]); break;
     default: {

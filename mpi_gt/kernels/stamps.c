@@ -4,7 +4,7 @@
 #include <time.h>
 
 /* stamps[0] is how many words are in use, itself included. */
-static int add_stamp(PyArrayObject *stamps, long long code) {
+int add_stamp(PyArrayObject *stamps, long long code) {
     long long *words = PyArray_DATA(stamps);
     long long used = words[0];
     if (used + 2 > PyArray_DIM(stamps, 0)) {

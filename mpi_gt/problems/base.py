@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,30 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-class Draws:
+if TYPE_CHECKING or kernels.C is None:
+
+    class Window:
+        """The numbers of some iterations in a row; kernels/draws.c has its twin."""
+
+        _numbers: Any = None  # (iterations, seeds, width)
+        _first: int = 0
+        _count: int = 0
+
+        def at(self, t: int) -> Array:
+            """The numbers of iteration t, (seeds, width)."""
+            place = t - self._first
+            if not 0 <= place < self._count:
+                place = self._fill(t - 1)
+            numbers: Array = self._numbers[place]
+            return numbers
+
+        def _fill(self, index: int) -> int: ...
+
+else:
+    Window = kernels.C.Window
+
+
+class Draws(Window):
     """Fresh numbers for each t = 1, 2, ... and seed, shape (seeds, width); any t at any time.
 
     A generator is made for a block of iterations: making one costs more than a step. The
@@ -57,7 +80,7 @@ class Draws:
     which stay in the cache.
     """
 
-    AT_ONCE = 8192  # numbers that the kernels draw
+    AT_ONCE = 2048  # numbers that the kernels draw
 
     def __init__(
         self,
@@ -69,21 +92,18 @@ class Draws:
         self._place = place
         self._purpose = purpose
         self._transform = transform
+        self._program = getattr(transform, "program", None)  # the same for the kernels
         self._length = max(1, min(256, 65536 // width))
         self._width = width
         self._seeds = np.array(place.seeds, dtype=np.uint64)
+        self._word = key_word(purpose, place.node)
         self._window = self._length
         if kernels.C is not None:
             few = max(1, self.AT_ONCE // (width * len(place.seeds)))
             self._window = min(self._length, few)
-        self._from = self._to = 0  # the iterations, less 1, whose numbers are there
-        self._rows: list[Array]
 
     def __call__(self, t: int) -> Array:
-        at = t - 1 - self._from
-        if at < 0 or t > self._to:
-            at = self._fill(t - 1)
-        return self._rows[at]
+        return self.at(t)
 
     def _fill(self, index: int) -> int:
         """Draw the numbers of an iteration and some that follow it; its place among them."""
@@ -96,13 +116,11 @@ class Draws:
                 generator = self._place.random(seed, self._purpose, block)
                 uniform[:, column] = generator.random((rows, self._width))
         else:
-            word = key_word(self._purpose, self._place.node)
-            kernels.C.uniform(uniform, self._seeds, word, block, first)
-        numbers = self._transform(uniform)
-        numbers.flags.writeable = False
-        self._rows = list(numbers)
-        self._from = index - row + first
-        self._to = self._from + rows
+            kernels.C.uniform(uniform, self._seeds, self._word, block, first)
+        self._numbers = np.asarray(self._transform(uniform))
+        self._numbers.flags.writeable = False
+        self._first = index + 1 - row + first
+        self._count = rows
         return row - first
 
 
@@ -129,6 +147,8 @@ class Problem(ABC):
     """
 
     dim: int
+    _kernel: Callable[[int, Array], Array] | None = None
+    """What the loop calls instead of `gradient`, for the same without a frame of Python's."""
 
     @abstractmethod
     def __init__(self, place: Place, **options: Any) -> None: ...

@@ -1,6 +1,8 @@
 """Robust linear regression: the Huber loss of noisy linear measurements of a common x*."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -70,16 +72,22 @@ class Huber(Problem):
         self._theta = cast("theta", theta, place.dtype)
         self._common = spread == 0 and data is None  # all nodes have the same minimiser
         self._solvable = data is None  # some x leaves no residual
-        self._columns: Array | None = None  # of Phi, for the compiled gradient
-        if kernels.C is not None and self._phi.ndim == 3 and self.dim <= self.SMALL:
-            self._columns = self._phi.transpose(0, 2, 1).copy()
         self._scale = 1 / self.dim if reduce == "mean" else 1.0
         self._distribution = TruncatedNormal(noise, truncate) if noise > 0 else None
+        self._noise: Draws | None = None
         if self._distribution:
             sample = self._distribution.sample
-            self._noise = Draws(
-                place, self.NOISE, self.dim, lambda uniform: sample(uniform).astype(place.dtype)
+            if place.dtype != np.float64:
+                sample = partial(_rounded, sample, place.dtype)
+            self._noise = Draws(place, self.NOISE, self.dim, sample)
+        self._compiled = None
+        if kernels.C is not None and self._phi.ndim == 3 and self.dim <= self.SMALL:
+            columns, scale = self._phi.transpose(0, 2, 1).copy(), -self._scale
+            self._compiled = kernels.C.Huber(
+                columns, self._phi, self._theta, threshold, scale, self._noise, self._by_numpy
             )
+            if type(self).gradient is Huber.gradient:  # and not one of a subclass
+                self._kernel = self._compiled
 
     def _generate(
         self, place: Place, phi: Literal["dense", "diagonal"], spread: float
@@ -103,14 +111,11 @@ class Huber(Problem):
         return np.stack(matrices), np.stack(targets)
 
     def gradient(self, t: int, x: Array) -> Array:
-        noise = self._noise(t) if self._distribution else None
-        if kernels.C is not None and self._columns is not None:
-            gradient: Array | None = kernels.C.huber(
-                x, self._columns, self._phi, self._theta, noise, self.threshold, -self._scale
-            )
-            if gradient is not None:
-                return gradient
-        target = self._theta if noise is None else self._theta + noise
+        compute = self._by_numpy if self._compiled is None else self._compiled
+        return compute(t, x)
+
+    def _by_numpy(self, t: int, x: Array) -> Array:
+        target = self._theta if self._noise is None else self._theta + self._noise.at(t)
         residual = target - self._times_phi(x)
         np.minimum(residual, self.threshold, out=residual)
         np.maximum(residual, -self.threshold, out=residual)
@@ -192,6 +197,10 @@ class Huber(Problem):
     @classmethod
     def parts(cls, nodes: int, *, data: str | None = None, **options: Any) -> list[Any] | None:
         return None if data is None else _read(Path(data), nodes)
+
+
+def _rounded(sample: Callable[[Array], Array], dtype: np.dtype[Any], uniform: Array) -> Array:
+    return sample(uniform).astype(dtype)
 
 
 def _read(path: Path, nodes: int) -> list[Measurements]:

@@ -112,7 +112,7 @@ class Softmax(Problem):
         }
 
     def gradient(self, t: int, x: Array) -> Array:
-        rows = self._rows(t)  # (seeds, batch)
+        rows = self._rows.at(t)  # (seeds, batch)
         seeds, batch = rows.shape
         w = x.reshape(seeds, self.classes, -1)
         y = self._x[rows].astype(x.dtype)

@@ -89,7 +89,7 @@ def write_huber(folder: Path, n: int, seeds: int, noise: bool, graph: str = GRAP
     for node, head, weights in _rows(n, graph):
         place = Place(node, n, tuple(range(seeds)))
         problem = Huber(place) if noise else Huber(place, noise=0.0)
-        rows = [problem._noise(t) for t in range(1, NOISE_ROWS + 1)] if noise else []
+        rows = [problem._noise.at(t) for t in range(1, NOISE_ROWS + 1)] if noise else []
         parts = [weights, problem._phi, problem._theta, *rows]
         _write(folder, node, [*head, seeds, problem.dim, len(rows)], parts)
 

@@ -7,8 +7,9 @@ from mpi_gt.clocks import Alignment, Reading, read_clock
 from mpi_gt.errors import UserError
 from mpi_gt.exchange import EXCHANGES
 from mpi_gt.graphs import Row, build_network
+from mpi_gt.kernels.post import Combine
 from mpi_gt.node import CHUNK, NEVER, Node
-from mpi_gt.plan import Combine
+from mpi_gt.plan import weights_in_order
 from mpi_gt.rig import fastest, obstacle
 
 pytestmark = pytest.mark.mpi
@@ -89,7 +90,7 @@ def test_combine_adds_in_rank_order(comm):
             [*row.weights[:2], row.own, *row.weights[2:]], [*rows[:2], own, *rows[2:]], strict=True
         ):
             expected = expected + weight * z
-        combined = Combine(row, length, np.dtype(float))(rows, own)
+        combined = Combine(*weights_in_order(row, np.dtype(float)), length)(rows, own)
         np.testing.assert_array_equal(combined, expected)
 
 
@@ -131,6 +132,9 @@ def test_forgotten_and_repeated_waits_are_errors(comm):
     node.mix(z).wait()
     with pytest.raises(ValueError, match=r"shape \(1, 3\)"):
         node.mix(np.ones((1, 3)))
+    for vectors in ((), (z,) * 65):
+        with pytest.raises(ValueError, match=f"1 to 64 vectors, not {len(vectors)}"):
+            node.mix(*vectors)
     node.free()
 
 

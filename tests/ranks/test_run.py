@@ -1,6 +1,7 @@
 """`mpi_gt.run` on communicators of the caller's."""
 
 import gc
+import signal
 import tracemalloc
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import pytest
 from mpi4py import MPI
 
 import mpi_gt
+from mpi_gt import experiment
 from mpi_gt.algorithms import ALGORITHMS
 from mpi_gt.building import build
 from mpi_gt.config import EXCHANGES, RunConfig
-from mpi_gt.errors import Diverged, UserError
+from mpi_gt.errors import Diverged, Stopped, UserError
 from mpi_gt.graphs import build_network
 from mpi_gt.node import Node
+from mpi_gt.stopping import StopRequest
 
 pytestmark = pytest.mark.mpi
 
@@ -94,6 +97,25 @@ def test_two_runs_side_by_side_on_halves_of_the_world():
     alone = run_stacked(half, n=half.size, seed=world.rank % 2, **OPTIONS)
     assert np.abs(ours.x - alone.x[half.rank]).max() <= 1e-12
     half.Free()
+
+
+def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, monkeypatch):
+    """Between two measurements the loop looks at nothing: the signal has it look."""
+    out = comm.bcast(str(tmp_path_factory.mktemp("run") / "stopped"))
+    options = {"iterations": 1000, "log_every": 1000, "out": out, "quiet": True, "seeds": 2}
+    stop, walk = StopRequest(), Node.walk
+
+    def walk_and_ask(node, step, gradient, last):
+        def asking(t, *rest):
+            if t == 20 and comm.rank == comm.size - 1:
+                stop._heed(signal.SIGTERM, None)
+            return step(t, *rest)
+
+        return walk(node, asking, gradient, last)
+
+    monkeypatch.setattr(Node, "walk", walk_and_ask)
+    with pytest.raises(Stopped, match=f"after iteration {21 + comm.size} of 1000"):
+        experiment.run(RunConfig.of(options), comm, stop)
 
 
 def test_divergence_reaches_every_rank(comm):

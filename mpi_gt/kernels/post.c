@@ -1,0 +1,315 @@
+/* Mixing without a frame of Python's: pack the vectors, have the exchange start, and when a result
+   is waited for, look at the headers that came and add up. post.py has the same in Python. */
+#include "kernels.h"
+#include <stddef.h>
+#include <structmember.h>
+
+#define HEADER_BYTES 16
+
+/* What a rank counts, for its messages, the watchdog and the loop: the base class of Node. */
+static PyMemberDef counters_members[] = {
+    {"iteration", T_LONGLONG, offsetof(Counters, iteration), 0, NULL},
+    {"due", T_LONGLONG, offsetof(Counters, due), 0, NULL},
+    {"stop_at", T_LONGLONG, offsetof(Counters, stop_at), 0, NULL},
+    {"waits", T_LONGLONG, offsetof(Counters, waits), 0, NULL},
+    {"bytes_sent", T_LONGLONG, offsetof(Counters, bytes_sent), 0, NULL},
+    {"waiting", T_OBJECT, offsetof(Counters, waiting), 0, NULL},
+    {NULL, 0, 0, 0, NULL}};
+
+static int counters_traverse(PyObject *thing, visitproc visit, void *arg) {
+    Py_VISIT(((Counters *)thing)->waiting);
+    return 0;
+}
+
+static int counters_clear(PyObject *thing) {
+    Py_CLEAR(((Counters *)thing)->waiting);
+    return 0;
+}
+
+static void counters_free(PyObject *thing) {
+    PyObject_GC_UnTrack(thing);
+    counters_clear(thing);
+    Py_TYPE(thing)->tp_free(thing);
+}
+
+PyTypeObject CountersType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Counters",
+    .tp_basicsize = sizeof(Counters),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_members = counters_members,
+    .tp_new = PyType_GenericNew,
+    .tp_traverse = counters_traverse,
+    .tp_clear = counters_clear,
+    .tp_dealloc = counters_free,
+    .tp_doc = "What a rank counts: iteration, due, stop_at, waits, bytes_sent, waiting.",
+};
+
+typedef struct {
+    PyArrayObject *headers; /* (neighbours, 2), as they came */
+    char *header;           /* as it is sent */
+    int arrived;
+} Letter;
+
+typedef struct {
+    PyArrayObject *own; /* where the vector to send goes */
+    const void **rows;  /* what to add up: everybody's vector, in rank order */
+    int letter;
+    Pool results;
+} Part;
+
+struct Post {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Counters *node;
+    PyObject *plan, *start, *finish, *fill, *results;
+    PyObject *buffers; /* the tuples that keep all arrays alive */
+    PyArrayObject *weights, *stamps;
+    long long before, after; /* codes of stamps */
+    long long bytes;
+    unsigned long long pending; /* a bit for each result that was not waited for yet */
+    int letters_used, parts_used;
+    Letter *letters;
+    Part *parts;
+    const void **rows;
+};
+
+int post_vectors(Post *self) { return self->parts_used; }
+int post_is_pending(Post *self) { return self->pending != 0; }
+
+/* An outside function, while the watchdog can see who is waiting. */
+static int call_waiting(Post *self, PyObject *function, PyObject *argument) {
+    Py_XSETREF(self->node->waiting, Py_NewRef(self->plan));
+    PyObject *done = argument ? PyObject_CallOneArg(function, argument)
+                              : PyObject_CallNoArgs(function);
+    if (!done) return -1;
+    Py_DECREF(done);
+    Py_CLEAR(self->node->waiting);
+    return 0;
+}
+
+static int pack(Post *self, PyObject *const *vectors) {
+    for (int i = 0; i < self->parts_used; i++)
+        if (!is_alike(vectors[i], self->parts[i].own)) {
+            PyObject *done = PyObject_Vectorcall(self->fill, vectors, self->parts_used, NULL);
+            Py_XDECREF(done);
+            return done ? 0 : -1;
+        }
+    long long header[] = {self->node->iteration, self->node->stop_at};
+    for (int i = 0; i < self->letters_used; i++)
+        memcpy(self->letters[i].header, header, HEADER_BYTES);
+    for (int i = 0; i < self->parts_used; i++) {
+        PyArrayObject *own = self->parts[i].own;
+        memcpy(PyArray_DATA(own), PyArray_DATA((PyArrayObject *)vectors[i]), PyArray_NBYTES(own));
+    }
+    return 0;
+}
+
+/* post(vector, ...): send them to the neighbours; the pending results. */
+PyObject *post_call(PyObject *thing, PyObject *const *vectors, size_t count, PyObject *names) {
+    Post *self = (Post *)thing;
+    if (names || PyVectorcall_NARGS(count) != self->parts_used || !self->plan) {
+        PyErr_Format(PyExc_TypeError, "this post takes %d vectors", self->parts_used);
+        return NULL;
+    }
+    if (self->stamps && add_stamp(self->stamps, self->before)) return NULL;
+    if (pack(self, vectors)) return NULL;
+    self->node->waits++;
+    if (call_waiting(self, self->start, NULL)) return NULL;
+    for (int i = 0; i < self->letters_used; i++) self->letters[i].arrived = 0;
+    self->pending = ~0ULL >> (64 - self->parts_used);
+    self->node->bytes_sent += self->bytes;
+    if (self->stamps && add_stamp(self->stamps, self->after)) return NULL;
+    return Py_NewRef(self->results ? self->results : Py_None);
+}
+
+static int receive(Post *self, int which) {
+    Letter *letter = self->letters + which;
+    if (letter->arrived) return 0;
+    if (self->finish != Py_None) {
+        PyObject *number = PyLong_FromLong(which);
+        int failed = !number || call_waiting(self, self->finish, number);
+        Py_XDECREF(number);
+        if (failed) return -1;
+    }
+    letter->arrived = 1;
+    for (npy_intp row = 0; row < PyArray_DIM(letter->headers, 0); row++)
+        if (memcmp(PyArray_GETPTR1(letter->headers, row), letter->header, HEADER_BYTES)) {
+            PyObject *done = PyObject_CallMethod((PyObject *)self->node, "heed", "O",
+                                                 letter->headers);
+            Py_XDECREF(done);
+            return done ? 0 : -1;
+        }
+    return 0;
+}
+
+/* The mixed vector, once it has come from every neighbour. */
+PyObject *post_collect(Post *self, int index) {
+    if (!(self->pending >> index & 1)) {
+        PyErr_SetString(PyExc_RuntimeError, "this result of mix was waited for already");
+        return NULL;
+    }
+    self->pending ^= 1ULL << index;
+    Part *part = self->parts + index;
+    if (self->stamps && add_stamp(self->stamps, self->before)) return NULL;
+    if (receive(self, part->letter)) return NULL;
+    PyArrayObject *total = pool_take(&part->results, part->own);
+    if (!total) return NULL;
+    combine_rows(total, part->rows, self->weights);
+    if (self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(total);
+    return (PyObject *)total;
+}
+
+/* post.watch(stamps, before, after): stamp where packing and adding up begin, and where they end. */
+static PyObject *post_watch(PyObject *thing, PyObject *arguments) {
+    Post *self = (Post *)thing;
+    PyObject *stamps;
+    if (!PyArg_ParseTuple(arguments, "O!LL", &PyArray_Type, &stamps, &self->before, &self->after))
+        return NULL;
+    if (PyArray_TYPE((PyArrayObject *)stamps) != NPY_INT64 ||
+        PyArray_NDIM((PyArrayObject *)stamps) != 1 || !PyArray_ISCARRAY((PyArrayObject *)stamps)) {
+        PyErr_SetString(PyExc_ValueError, "the stamps are to be an array of int64");
+        return NULL;
+    }
+    Py_XSETREF(self->stamps, (PyArrayObject *)Py_NewRef(stamps));
+    Py_RETURN_NONE;
+}
+
+static int read_letter(Post *self, PyObject *from, npy_intp place) {
+    PyObject *header, *headers, *slots, *received;
+    if (!PyArg_ParseTuple(from, "O!O!O!O!", &PyArray_Type, &header, &PyArray_Type, &headers,
+                          &PyTuple_Type, &slots, &PyTuple_Type, &received))
+        return -1;
+    npy_intp neighbours = PyArray_SIZE(self->weights) - 1;
+    int type = PyArray_TYPE(self->weights);
+    int fits = PyArray_NBYTES((PyArrayObject *)header) == HEADER_BYTES &&
+               PyArray_ISCARRAY((PyArrayObject *)header) &&
+               PyArray_NDIM((PyArrayObject *)headers) == 2 &&
+               PyArray_DIM((PyArrayObject *)headers, 0) == neighbours &&
+               PyArray_DIM((PyArrayObject *)headers, 1) * 8 == HEADER_BYTES &&
+               PyArray_ISINTEGER((PyArrayObject *)headers) &&
+               PyArray_ITEMSIZE((PyArrayObject *)headers) == 8 &&
+               (neighbours == 0 || PyArray_STRIDE((PyArrayObject *)headers, 1) == 8) &&
+               PyTuple_GET_SIZE(slots) == PyTuple_GET_SIZE(received);
+    self->letters[self->letters_used] = (Letter){(PyArrayObject *)headers,
+                                                 PyArray_DATA((PyArrayObject *)header), 0};
+    for (Py_ssize_t i = 0; fits && i < PyTuple_GET_SIZE(slots); i++) {
+        PyArrayObject *own = (PyArrayObject *)PyTuple_GET_ITEM(slots, i);
+        PyArrayObject *theirs = (PyArrayObject *)PyTuple_GET_ITEM(received, i);
+        fits = self->parts_used < MOST_VECTORS && is_plain((PyObject *)own) &&
+               PyArray_ISWRITEABLE(own) && PyArray_CheckExact((PyObject *)theirs) &&
+               PyArray_ISBEHAVED_RO(theirs) &&
+               PyArray_TYPE(own) == type && PyArray_TYPE(theirs) == type &&
+               PyArray_NDIM(theirs) == 2 && PyArray_DIM(theirs, 0) == neighbours &&
+               PyArray_DIM(theirs, 1) == PyArray_SIZE(own) &&
+               (neighbours == 0 || PyArray_SIZE(own) < 2 ||
+                PyArray_STRIDE(theirs, 1) == PyArray_ITEMSIZE(theirs));
+        if (!fits) break;
+        const void **rows = self->rows + self->parts_used * (neighbours + 1);
+        for (npy_intp row = 0, at = 0; at <= neighbours; at++)
+            rows[at] = at == place ? PyArray_DATA(own) : PyArray_GETPTR1(theirs, row++);
+        self->parts[self->parts_used++] = (Part){.own = own, .rows = rows, .letter = self->letters_used};
+    }
+    if (!fits) PyErr_SetString(PyExc_ValueError, "the buffers of a message do not fit together");
+    self->letters_used++;
+    return fits ? 0 : -1;
+}
+
+/* Post(node, plan, letters, weights, place, bytes, start, finish, fill): letters are tuples of
+   header, headers, slots and received of a Message; finish may be None; fill(vector, ...) packs
+   what is not as the slots are. `results` is to be set before the first call. */
+static PyObject *post_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
+    PyObject *node, *plan, *letters, *weights, *start, *finish, *fill;
+    Py_ssize_t place;
+    long long bytes;
+    if (!PyArg_ParseTuple(arguments, "O!OO!O!nLOOO", &CountersType, &node, &plan, &PyTuple_Type,
+                          &letters, &PyArray_Type, &weights, &place, &bytes, &start, &finish,
+                          &fill))
+        return NULL;
+    npy_intp terms = PyArray_SIZE((PyArrayObject *)weights);
+    if (!is_plain(weights) || place < 0 || place >= terms) {
+        PyErr_SetString(PyExc_ValueError, "the weights are to be floats, with a place for our own");
+        return NULL;
+    }
+    Post *self = (Post *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = post_call;
+    self->node = (Counters *)Py_NewRef(node);
+    self->plan = Py_NewRef(plan), self->buffers = Py_NewRef(letters);
+    self->weights = (PyArrayObject *)Py_NewRef(weights);
+    self->start = Py_NewRef(start), self->finish = Py_NewRef(finish), self->fill = Py_NewRef(fill);
+    self->results = Py_NewRef(Py_None);
+    self->bytes = bytes;
+    self->letters = PyMem_Calloc(PyTuple_GET_SIZE(letters) + 1, sizeof(Letter));
+    self->parts = PyMem_Calloc(MOST_VECTORS, sizeof(Part));
+    self->rows = PyMem_Calloc(MOST_VECTORS * terms, sizeof(void *));
+    if (!self->letters || !self->parts || !self->rows) {
+        PyErr_NoMemory();
+        Py_CLEAR(self);
+    }
+    for (Py_ssize_t i = 0; self && i < PyTuple_GET_SIZE(letters); i++)
+        if (read_letter(self, PyTuple_GET_ITEM(letters, i), place)) Py_CLEAR(self);
+    if (self && !self->parts_used) {
+        PyErr_SetString(PyExc_ValueError, "there is nothing to post");
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static int post_traverse(PyObject *thing, visitproc visit, void *arg) {
+    Post *self = (Post *)thing;
+    Py_VISIT(self->node);
+    Py_VISIT(self->plan);
+    Py_VISIT(self->start);
+    Py_VISIT(self->finish);
+    Py_VISIT(self->fill);
+    Py_VISIT(self->results);
+    return 0;
+}
+
+/* Without its plan it can no longer be called; what a call needs besides stays until the end. */
+static int post_clear(PyObject *thing) {
+    Post *self = (Post *)thing;
+    self->pending = 0;
+    Py_CLEAR(self->plan);
+    Py_CLEAR(self->results);
+    Py_CLEAR(self->start);
+    Py_CLEAR(self->finish);
+    Py_CLEAR(self->fill);
+    return 0;
+}
+
+static void post_free(PyObject *thing) {
+    Post *self = (Post *)thing;
+    PyObject_GC_UnTrack(thing);
+    post_clear(thing);
+    Py_XDECREF(self->node);
+    Py_XDECREF(self->buffers);
+    Py_XDECREF(self->weights);
+    Py_XDECREF(self->stamps);
+    for (int i = 0; i < self->parts_used; i++) pool_free(&self->parts[i].results);
+    PyMem_Free(self->letters);
+    PyMem_Free(self->parts);
+    PyMem_Free(self->rows);
+    Py_TYPE(thing)->tp_free(thing);
+}
+
+static PyMemberDef post_members[] = {{"results", T_OBJECT, offsetof(Post, results), 0, NULL},
+                                     {NULL, 0, 0, 0, NULL}};
+
+static PyMethodDef post_methods[] = {
+    {"watch", post_watch, METH_VARARGS, "watch(stamps, before, after)"}, {NULL, NULL, 0, NULL}};
+
+PyTypeObject PostType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Post",
+    .tp_basicsize = sizeof(Post),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(Post, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = post_new,
+    .tp_members = post_members,
+    .tp_methods = post_methods,
+    .tp_traverse = post_traverse,
+    .tp_clear = post_clear,
+    .tp_dealloc = post_free,
+    .tp_doc = "Sends vectors to the neighbours, in one exchange.",
+};

@@ -1,0 +1,105 @@
+/* One step after the other, and what a step gets as `grad`. */
+#include "kernels.h"
+#include <stddef.h>
+
+/* walk(step, node, t, last, state, mix, grad): steps t + 1, t + 2, ... until one is due or the last;
+   its iteration, the state before it and that after it. */
+PyObject *kernels_walk(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 7 || !PyObject_TypeCheck(arguments[1], &CountersType)) {
+        PyErr_SetString(PyExc_TypeError, "walk takes step, node, t, last, state, mix and grad");
+        return NULL;
+    }
+    Counters *node = (Counters *)arguments[1];
+    long long t = PyLong_AsLongLong(arguments[2]), last = PyLong_AsLongLong(arguments[3]);
+    if (PyErr_Occurred()) return NULL;
+    PyObject *before = Py_NewRef(Py_None), *state = Py_NewRef(arguments[4]);
+    while (t < last) {
+        node->iteration = ++t;
+        PyObject *number = PyLong_FromLongLong(t);
+        if (!number) goto failed;
+        Py_SETREF(before, Py_NewRef(Py_None)); /* its arrays are those of the next state */
+        PyObject *given[] = {NULL, number, state, arguments[5], arguments[6]};
+        PyObject *made = PyObject_Vectorcall(arguments[0], given + 1,
+                                             4 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        Py_DECREF(number);
+        if (!made) goto failed;
+        Py_SETREF(before, state);
+        state = made;
+        if (PyErr_CheckSignals()) goto failed;
+        if (t >= node->due) break;
+    }
+    return Py_BuildValue("LNN", t, before, state);
+failed:
+    Py_DECREF(before);
+    Py_DECREF(state);
+    return NULL;
+}
+
+/* What a step gets as `grad`: the gradient with the draw of the iteration to come. */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Counters *node;
+    PyObject *gradient;
+} NextGradient;
+
+static PyObject *next_gradient_call(PyObject *thing, PyObject *const *arguments, size_t count,
+                                    PyObject *names) {
+    NextGradient *self = (NextGradient *)thing;
+    if (names || PyVectorcall_NARGS(count) != 1 || !self->gradient) {
+        PyErr_SetString(PyExc_TypeError, "grad takes x");
+        return NULL;
+    }
+    PyObject *t = PyLong_FromLongLong(self->node->iteration + 1);
+    if (!t) return NULL;
+    PyObject *given[] = {NULL, t, arguments[0]}; /* the first one is a method's to use */
+    PyObject *made = PyObject_Vectorcall(self->gradient, given + 1,
+                                         2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    Py_DECREF(t);
+    return made;
+}
+
+/* NextGradient(node, gradient): gradient(t, x) is called with the node's iteration + 1. */
+static PyObject *next_gradient_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
+    PyObject *node, *gradient;
+    if (!PyArg_ParseTuple(arguments, "O!O", &CountersType, &node, &gradient)) return NULL;
+    NextGradient *self = (NextGradient *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = next_gradient_call;
+    self->node = (Counters *)Py_NewRef(node);
+    self->gradient = Py_NewRef(gradient);
+    return (PyObject *)self;
+}
+
+static int next_gradient_traverse(PyObject *thing, visitproc visit, void *arg) {
+    NextGradient *self = (NextGradient *)thing;
+    Py_VISIT(self->node);
+    Py_VISIT(self->gradient);
+    return 0;
+}
+
+static int next_gradient_clear(PyObject *thing) {
+    Py_CLEAR(((NextGradient *)thing)->gradient);
+    return 0;
+}
+
+static void next_gradient_free(PyObject *thing) {
+    PyObject_GC_UnTrack(thing);
+    next_gradient_clear(thing);
+    Py_XDECREF(((NextGradient *)thing)->node);
+    Py_TYPE(thing)->tp_free(thing);
+}
+
+PyTypeObject NextGradientType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.NextGradient",
+    .tp_basicsize = sizeof(NextGradient),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(NextGradient, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = next_gradient_new,
+    .tp_traverse = next_gradient_traverse,
+    .tp_clear = next_gradient_clear,
+    .tp_dealloc = next_gradient_free,
+    .tp_doc = "The gradient with the draw of the iteration to come.",
+};

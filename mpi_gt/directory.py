@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from .errors import UserError
 from .status import storage_error, write_whole
-from .summary import METRICS
+from .summary import COLUMNS
 
 Array = NDArray[Any]
 
-COLUMNS = ("algorithm", "seed", "iteration", *METRICS, "seconds", "bytes")
 OUTPUTS = "final.part"
 PATIENCE = 10  # seconds that the ranks of a killed run may need to be gone
 
@@ -56,7 +55,7 @@ class RunDirectory:
         """metrics.csv anew."""
         self._metrics.truncate(0)
         self._digest = hashlib.sha256()
-        self._write([COLUMNS])
+        self.append([COLUMNS])
 
     def cut(self, mark: Mapping[str, Any]) -> None:
         """metrics.csv as it was at that mark."""
@@ -64,14 +63,10 @@ class RunDirectory:
         self._digest = hashlib.sha256(self._metrics.read(mark["length"]))
         self._metrics.truncate(mark["length"])
 
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._write([row[column] for column in COLUMNS] for row in rows)
-
-    def _write(self, rows: Iterable[Iterable[Any]]) -> None:
+    def append(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Rows of metrics.csv, a cell a column."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(
-            ["" if cell is None else cell for cell in row] for row in rows
-        )
+        csv.writer(text, lineterminator="\n").writerows(rows)
         content = text.getvalue().encode()
         try:
             if os.fstat(self._metrics.fileno()).st_nlink == 0:

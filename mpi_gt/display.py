@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -19,7 +20,7 @@ class Progress(Protocol):
     """Shows one algorithm after the other; `note` is for what must be said meanwhile."""
 
     def begin(self, label: str) -> None: ...
-    def update(self, iteration: int, text: str) -> None: ...
+    def update(self, iteration: int, tell: Callable[[], str]) -> None: ...
     def note(self, text: str) -> None: ...
     def end(self) -> None: ...
 
@@ -28,7 +29,7 @@ class Silent:
     def begin(self, label: str) -> None:
         pass
 
-    def update(self, iteration: int, text: str) -> None:
+    def update(self, iteration: int, tell: Callable[[], str]) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -48,11 +49,11 @@ class Lines(Silent):
         self._label = label
         self._next = 0
 
-    def update(self, iteration: int, text: str) -> None:
+    def update(self, iteration: int, tell: Callable[[], str]) -> None:
         if iteration >= self._next or iteration == self._total:
             self._next = iteration + max(1, self._total // 20)
             width = len(str(self._total))
-            self.note(f"{self._label}  iteration {iteration:{width}d}/{self._total}  {text}")
+            self.note(f"{self._label}  iteration {iteration:{width}d}/{self._total}  {tell()}")
 
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -80,8 +81,8 @@ class Bar:
         self._task = self._bar.add_task("", total=self._total, label=label)
         self._bar.start()
 
-    def update(self, iteration: int, text: str) -> None:
-        self._bar.update(self._task, completed=iteration, description=text)
+    def update(self, iteration: int, tell: Callable[[], str]) -> None:
+        self._bar.update(self._task, completed=iteration, description=tell())
 
     def note(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)

@@ -1,14 +1,19 @@
 """Loss, gradient norm, consensus, gap and tracking of the state of all nodes, for each seed."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import kernels
 from .errors import Diverged
 
 Array = NDArray[Any]
+
+CONSENSUS, BYTES, SUSPECT, LOSS, ACCURACY = range(5)  # the first columns of a report
 
 
 class Nodes(Protocol):
@@ -40,6 +45,9 @@ class Measurement:
     def gap(self) -> Array:
         return self.grad_norm2 + self.consensus
 
+    def __str__(self) -> str:
+        return f"loss {self.loss.mean():.6g}  gap {self.gap.mean():.3e}"
+
 
 def measure(
     node: Nodes, problem: Any, state: Any, tracks: bool, seeds: tuple[int, ...]
@@ -52,46 +60,74 @@ def measure(
     xbar = node.mean(state.x)
     assert xbar is not None
     loss, gradient = problem.evaluate(xbar)
-    consensus = np.square(state.x - xbar).sum(axis=-1)
-    columns = [loss[..., np.newaxis], consensus[..., np.newaxis]]
-    if hasattr(problem, "accuracy"):
-        columns.append(problem.accuracy(xbar)[..., np.newaxis])
-    vectors = [gradient, state.s, state.g] if tracks else [gradient]
-    means = node.mean(np.concatenate(columns + vectors, axis=-1), everywhere=False)
-
-    own = np.logical_and.reduce([np.isfinite(array).all(axis=-1) for array in state])
-    at_mean = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1) & np.isfinite(consensus)
-    sent = np.broadcast_to(np.asarray(node.bytes_sent)[..., np.newaxis], (*loss.shape[:-1], 1))
-    reports = node.gather(np.concatenate([sent, ~own, ~at_mean], axis=-1).astype(np.int64))
-    if node.share(reports is not None and bool(reports[:, 1:].any())):
-        raise Diverged(_first_non_finite(node, reports, seeds))
-    if means is None or reports is None:
+    told = (loss, problem.accuracy(xbar)) if hasattr(problem, "accuracy") else (loss,)
+    vectors = (gradient, state.s, state.g) if tracks else (gradient,)
+    report = _report(node.bytes_sent, state, xbar, told, vectors)
+    means = node.mean(report, everywhere=False)
+    if node.share(means is not None and bool(means[0, SUSPECT])):
+        _require_finite(node, state, report[..., CONSENSUS], loss, gradient, seeds)
+    if means is None:
         return None
 
-    heads, tails = means[:, : len(columns)], means[:, len(columns) :]
-    mean_gradient, *tracked = np.split(tails, len(vectors), axis=-1)
     tracking = lost = None
+    at = range(LOSS + len(told), means.shape[-1], xbar.shape[-1])
+    mean_gradient, *tracked = (means[:, begin : begin + at.step] for begin in at)
     if tracked:
         s, g = tracked
-        tracking = np.linalg.norm(s - g, axis=-1)
+        tracking = np.sqrt(_norm2(s - g))
         tolerance = 1e-8 if state.x.dtype == np.float64 else 1e-3
-        lost = tracking > tolerance * (1 + np.linalg.norm(g, axis=-1))
+        lost = tracking > tolerance * (1 + np.sqrt(_norm2(g)))
     return Measurement(
-        loss=heads[:, 0],
-        grad_norm2=np.square(mean_gradient).sum(axis=-1),
-        consensus=heads[:, 1],
+        loss=means[:, LOSS],
+        grad_norm2=_norm2(mean_gradient),
+        consensus=means[:, CONSENSUS],
         tracking=tracking,
         lost=lost,
-        accuracy=heads[:, 2] if len(columns) > 2 else None,
-        bytes=int(reports[:, 0].sum()) / len(seeds),
+        accuracy=means[:, ACCURACY] if len(told) > 1 else None,
+        bytes=round(means[0, BYTES] * node.nodes) / len(seeds),
     )
 
 
-def _first_non_finite(node: Nodes, reports: Array | None, seeds: tuple[int, ...]) -> str:
-    where = f"a value is not finite after iteration {node.iteration}"
-    if reports is None:
-        return where
-    own, at_mean = np.split(reports[:, 1:], 2, axis=1)
-    # one node's bad state spoils the mean, and so every node's loss there: look for it first
-    culprit, column = np.argwhere(own if own.any() else at_mean)[0]
-    return f"{where}: node {culprit}, seed {seeds[column]}"
+def _report(
+    sent: Any, state: Any, xbar: Array, told: tuple[Array, ...], vectors: tuple[Array, ...]
+) -> Array:
+    """A line for each seed of what root needs of this rank, its columns first, then the vectors."""
+    rest = tuple(z for z in state if not any(z is vector for vector in vectors))
+    if kernels.C is not None:
+        report = kernels.C.report(state.x, xbar, sent, told, vectors, rest)
+        if report is not None:
+            return report
+    heads = np.empty((*told[0].shape, LOSS + len(told)))
+    columns = _norm2(state.x - xbar), np.asarray(sent)[..., np.newaxis], 0, *told
+    for index, column in enumerate(columns):
+        heads[..., index] = column
+    report = np.concatenate([heads, *vectors], axis=-1)
+    report[..., SUSPECT] = not _sums_are_finite([report, *rest])
+    return report
+
+
+def _sums_are_finite(arrays: Iterable[Array]) -> bool:
+    """No if a value is not finite, and perhaps where they are just large: the quickest look."""
+    return math.isfinite(sum(float(np.add.reduce(z, axis=None)) for z in arrays))
+
+
+def _norm2(z: Array) -> Array:
+    norms: Array = np.add.reduce(np.square(z), axis=-1)
+    return norms
+
+
+def _require_finite(
+    node: Nodes, state: Any, consensus: Array, loss: Array, gradient: Array, seeds: tuple[int, ...]
+) -> None:
+    """Diverged on all ranks, with the first node and seed that has a value which is not finite."""
+    own = np.logical_and.reduce([np.isfinite(array).all(axis=-1) for array in state])
+    at_mean = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1) & np.isfinite(consensus)
+    reports = node.gather(np.stack([own, at_mean], axis=-2))
+    if node.share(reports is not None and not reports.all()):
+        where = f"a value is not finite after iteration {node.iteration}"
+        if reports is not None:
+            own, at_mean = reports[:, 0], reports[:, 1]
+            # one node's bad state spoils the mean, and so every node's loss there: that comes first
+            culprit, column = np.argwhere(~(at_mean if own.all() else own))[0]
+            where += f": node {culprit}, seed {seeds[column]}"
+        raise Diverged(where)

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .directory import RunDirectory
 from .folder import clear
 from .metrics import Measurement
 from .status import process_facts, read_facts, write_json
-from .summary import METRICS, mean_of, summarise, sweep_of
+from .summary import METRICS, Row, mean_of, summarise, sweep_of
 
 Array = NDArray[Any]
 
@@ -26,7 +27,7 @@ class Recorder:
     """Root's: keeps every row, writes the run directory if there is one, shows progress."""
 
     def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
-        self.rows: list[dict[str, Any]] = []
+        self._rows: list[Row] = []
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.profile: dict[str, Any] = {}
@@ -48,6 +49,10 @@ class Recorder:
             self._progress.note(
                 f"{each} rows on each node; {dropped} that do not divide are dropped"
             )
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [row._asdict() for row in self._rows]
 
     def start(self) -> None:
         """From the beginning, in a directory without anything of an earlier run."""
@@ -77,7 +82,7 @@ class Recorder:
         """Take up a run: those algorithms are finished, metrics.csv is cut back to that mark."""
         assert self.directory is not None
         mark = mark or self.facts["progress"][done[-1]]["metrics"]
-        self.rows = self.directory.rows_until(mark) or []
+        self._rows = [Row(**row) for row in self.directory.rows_until(mark) or []]
         self.directory.cut(mark)
         clear(self.directory.path, state=False)
         for name in ("results", "progress"):
@@ -114,56 +119,53 @@ class Recorder:
     ) -> None:
         """One row for each seed."""
         assert measured is not None
-        columns = {metric: getattr(measured, metric) for metric in METRICS}
-        rows = [
-            {
-                "algorithm": label,
-                "seed": seed,
-                "iteration": iteration,
-                **{
-                    metric: None if values is None else float(values[index])
-                    for metric, values in columns.items()
-                },
-                "seconds": round(seconds, 6),
-                "bytes": int(measured.bytes),
-            }
-            for index, seed in enumerate(self._config.seed_list)
-        ]
-        self.rows += rows
+        columns = [getattr(measured, metric) for metric in METRICS]
+        rows = list(
+            map(
+                Row,
+                repeat(label),
+                self._config.seed_list,
+                repeat(iteration),
+                *(repeat(None) if values is None else values.tolist() for values in columns),
+                repeat(round(seconds, 6)),
+                repeat(int(measured.bytes)),
+            )
+        )
+        self._rows += rows
         if self.directory:
             if iteration % self._config.stride:
                 self._before_last = self.directory.mark()
             self.directory.append(rows)
         if measured.lost is not None and measured.lost.any():
             self._warn_of_lost_message(rows[int(np.argmax(measured.lost))])
-        loss, gap = float(measured.loss.mean()), float(measured.gap.mean())
-        self._progress.update(iteration, f"loss {loss:.6g}  gap {gap:.3e}  {seconds:.1f} s")
+        self._progress.update(iteration, lambda: f"{measured}  {seconds:.1f} s")
 
-    def _warn_of_lost_message(self, row: Mapping[str, Any]) -> None:
+    def _warn_of_lost_message(self, row: Row) -> None:
         """Said at once, but once: an error that is there stays there."""
         if "tracking_error" not in self.facts:
             where = ("algorithm", "seed", "iteration", "tracking")
-            self.facts["tracking_error"] = {key: row[key] for key in where}
+            self.facts["tracking_error"] = {name: getattr(row, name) for name in where}
             warning = (
-                f"{row['algorithm']}: tracking error {row['tracking']:.3e} at iteration "
-                f"{row['iteration']}, seed {row['seed']}: a message was lost or corrupted, "
+                f"{row.algorithm}: tracking error {row.tracking:.3e} at iteration "
+                f"{row.iteration}, seed {row.seed}: a message was lost or corrupted, "
                 "or the values are too large for rounding to stay small"
             )
             self.warn(warning)
 
     def end(self, label: str, seconds: float | None, error: str | None) -> None:
         """One algorithm is done: its final metrics, or why there are none."""
-        rows = [row for row in self.rows if row["algorithm"] == label]
         if error is not None or seconds is None:
             self.facts["results"][label] = {"error": error}
             mark = self.directory.mark() if self.directory else None
             self.facts["progress"][label] = {"metrics": mark, "output": None}
         else:
-            last = rows[-self._config.seeds :]
+            last = self._rows[-self._config.seeds :]
             self.facts["results"][label] = {
-                "final": {metric: mean_of([row[metric] for row in last]) for metric in METRICS},
+                "final": {
+                    metric: mean_of([getattr(row, metric) for row in last]) for metric in METRICS
+                },
                 "seconds_per_iteration": seconds / self._config.iterations,
-                "bytes_sent": last[0]["bytes"] * self._config.seeds,
+                "bytes_sent": last[0].bytes * self._config.seeds,
             }
         self._progress.end()
         self._save()
@@ -222,7 +224,7 @@ class Recorder:
                 write_json(self.directory.path / "sweep.json", self.facts["sweep"])
             outputs = [label for label, it in self.facts["progress"].items() if it["output"]]
             self.directory.close(map(self._name, outputs))
-            if self.rows:
+            if self._rows:
                 self._draw(self.directory.path)
         del self.facts["progress"], self.facts["process"]
         status = "failed" if exit_code else "finished"

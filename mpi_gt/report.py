@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import plots
 from .claims import judge_all
-from .directory import COLUMNS
 from .status import write_json
-from .summary import METRICS, mean_of, tail_by_seed
+from .summary import COLUMNS, METRICS, mean_of, tail_by_seed
 
 if TYPE_CHECKING:
     from .reproduce import Study

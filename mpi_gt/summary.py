@@ -2,9 +2,27 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-METRICS = ("loss", "grad_norm2", "consensus", "gap", "tracking", "accuracy")
+
+class Row(NamedTuple):
+    """Of metrics.csv."""
+
+    algorithm: str
+    seed: int
+    iteration: int
+    loss: float | None
+    grad_norm2: float | None
+    consensus: float | None
+    gap: float | None
+    tracking: float | None
+    accuracy: float | None
+    seconds: float
+    bytes: int
+
+
+COLUMNS = Row._fields
+METRICS = COLUMNS[3:-2]
 
 
 def summarise(

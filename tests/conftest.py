@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support import MPIS, Finished, Mpi, find_mpi, finish, skip_or_fail, start
 
+from mpi_gt import kernels
 from mpi_gt.datasets import DATASETS, prepare
 from mpi_gt.datasets.store import cache_folder
 
@@ -26,6 +27,24 @@ def _without_figures(request, monkeypatch):
     """They take longer than all else: for those who look at them only, who say so by a mark."""
     if request.node.get_closest_marker("figures") is None:
         monkeypatch.setattr("mpi_gt.plots.available", lambda: False)
+
+
+@pytest.fixture
+def kernels_built():
+    if kernels.C is None:
+        skip_or_fail("the kernels were not built: is there a C compiler?")
+
+
+@pytest.fixture
+def by_numpy(monkeypatch):
+    """What a function gives without the kernels."""
+
+    def call(function):
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels, "C", None)
+            return function()
+
+    return call
 
 
 def find_or_skip(name: str) -> Mpi:

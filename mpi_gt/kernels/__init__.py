@@ -2,7 +2,8 @@
 
 Built at installation where there is a C compiler, and never required. They hold no MPI, and no
 mathematics that is not also written in Python beside them: packing and combining messages
-(post.py), the recorded steps of algorithms (fuse.py), Philox, the gradients of the problems.
+(post.py), the recorded steps of algorithms (fuse.py), Philox, the gradients of the problems, the
+expected Huber loss (problems/huber.py), what a rank reports of its state (metrics.py).
 `MPI_GT_KERNELS=numpy` does without them.
 """
 
@@ -10,7 +11,7 @@ import os
 import warnings
 from types import ModuleType
 
-VERSION = 2  # as in module.c: of what these two know of each other
+VERSION = 3  # as in module.c: of what these two know of each other
 
 C: ModuleType | None = None
 

@@ -95,11 +95,13 @@ class Huber:
         theta: Array,
         threshold: float,
         scale: float,
+        noise: tuple[float, float, float, float],
         draws: Window | None,
         otherwise: Any,
         /,
     ) -> Huber: ...
     def __call__(self, t: int, x: Array, /) -> Array: ...
+    def evaluate(self, x: Array, /) -> tuple[Array, Array] | None: ...
 
 def walk(
     step: Any, node: Counters, t: int, last: int, state: Any, mix: Any, grad: Any, /
@@ -109,3 +111,12 @@ def slopes(
     z: Array, labels: Array, scale: float, loss: Array | None, correct: Array | None, /
 ) -> None: ...
 def stamp(stamps: Array, code: int, /) -> None: ...
+def report(
+    x: Array,
+    xbar: Array,
+    sent: Any,
+    columns: tuple[Array, ...],
+    vectors: tuple[Array, ...],
+    rest: tuple[Array, ...],
+    /,
+) -> Array | None: ...

@@ -1,5 +1,7 @@
-/* The gradient of the Huber problem with a small dense Phi, all seeds in one call. */
+/* The Huber problem with a small dense Phi, all seeds in one call: its stochastic gradient, and
+   the expectation of its loss and gradient. */
 #include "kernels.h"
+#include <math.h>
 #include <stddef.h>
 
 #define LARGEST 64 /* from there on a BLAS is quicker */
@@ -41,11 +43,43 @@
 HUBER(double)
 HUBER(float)
 
+/* Normal noise truncated to [-c, c]; mass is what the interval had of it. All zero: no noise. */
+typedef struct {
+    double sd, c, mass, variance;
+} Noise;
+
+/* The integrals of 1, u and u^2 over [lower, upper] within [-c, c]. */
+static void moments(const Noise *noise, double lower, double upper, double *integrals) {
+    const double root2 = 1.4142135623730951, root2pi = 2.5066282746310002;
+    double sd = noise->sd, a = lower / sd, b = upper / sd;
+    double density_a = exp(-0.5 * a * a) / root2pi, density_b = exp(-0.5 * b * b) / root2pi;
+    integrals[0] = 0.5 * (erf(b / root2) - erf(a / root2)) / noise->mass;
+    integrals[1] = sd * (density_a - density_b) / noise->mass;
+    integrals[2] = sd * sd * (integrals[0] + (a * density_a - b * density_b) / noise->mass);
+}
+
+/* E H(r + noise), and its slope: a branch of H where the noise cannot reach the kink between them. */
+static double expected(const Noise *noise, double k, double r, double *slope) {
+    double c = noise->c, distance = fabs(r), inner[3], above[3], below[3];
+    if (!(k >= c ? fabs(distance - k) < c : distance < k + c)) {
+        *slope = MAXIMUM(MINIMUM(r, k), -k);
+        return distance <= k - c ? 0.5 * (r * r + noise->variance) : k * (distance - 0.5 * k);
+    }
+    double low = MAXIMUM(MINIMUM(-k - r, c), -c), high = MAXIMUM(MINIMUM(k - r, c), -c);
+    moments(noise, low, high, inner);
+    moments(noise, high, c, above);
+    moments(noise, -c, low, below);
+    *slope = r * inner[0] + inner[1] + k * above[0] - k * below[0];
+    return 0.5 * (r * r * inner[0] + 2 * r * inner[1] + inner[2]) +
+           k * ((r - 0.5 * k) * above[0] + above[1]) + k * ((-r - 0.5 * k) * below[0] - below[1]);
+}
+
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyArrayObject *columns, *rows, *theta;
     double threshold, scale;
+    Noise noise;
     PyObject *draws, *otherwise;
     Pool results;
 } Huber;
@@ -74,15 +108,54 @@ static PyObject *huber_call(PyObject *thing, PyObject *const *arguments, size_t 
     return (PyObject *)out;
 }
 
-/* Huber(columns, rows, theta, threshold, scale, draws, otherwise): rows is Phi, (seeds or 1, d, d),
-   columns its transpose, theta (seeds, d); draws of the noise, or None; otherwise(t, x) is called
-   where x is not like theta. */
+/* huber.evaluate(x): loss (seeds,) and gradient (seeds, d), the expectations over the noise; None
+   where x is not like theta, or not float64. */
+static PyObject *huber_evaluate(PyObject *thing, PyObject *argument) {
+    Huber *self = (Huber *)thing;
+    if (PyArray_TYPE(self->theta) != NPY_DOUBLE || !is_alike(argument, self->theta))
+        Py_RETURN_NONE;
+    npy_intp seeds = PyArray_DIM(self->theta, 0), d = PyArray_DIM(self->theta, 1);
+    npy_intp step = PyArray_DIM(self->rows, 0) == 1 ? 0 : d * d;
+    PyArrayObject *losses = (PyArrayObject *)PyArray_SimpleNew(1, &seeds, NPY_DOUBLE);
+    PyArrayObject *gradients =
+        (PyArrayObject *)PyArray_SimpleNew(2, PyArray_DIMS(self->theta), NPY_DOUBLE);
+    if (!losses || !gradients) {
+        Py_XDECREF(losses);
+        Py_XDECREF(gradients);
+        return NULL;
+    }
+    const double *x = PyArray_DATA((PyArrayObject *)argument), *theta = PyArray_DATA(self->theta);
+    const double *columns = PyArray_DATA(self->columns), *rows = PyArray_DATA(self->rows);
+    double *loss = PyArray_DATA(losses), *gradient = PyArray_DATA(gradients);
+    double product[LARGEST], slope[LARGEST];
+    for (npy_intp seed = 0; seed < seeds; seed++) {
+        double sum = 0;
+        add_rows_double(product, columns, x, d);
+        for (npy_intp i = 0; i < d; i++)
+            sum += expected(&self->noise, self->threshold, theta[i] - product[i], slope + i);
+        add_rows_double(product, rows, slope, d);
+        for (npy_intp i = 0; i < d; i++) gradient[i] = product[i] * self->scale;
+        loss[seed] = -self->scale * sum;
+        gradient += d, x += d, theta += d, columns += step, rows += step;
+    }
+    return Py_BuildValue("NN", losses, gradients);
+}
+
+static PyMethodDef huber_methods[] = {
+    {"evaluate", huber_evaluate, METH_O, "evaluate(x) -> loss, gradient, or None"},
+    {NULL, NULL, 0, NULL}};
+
+/* Huber(columns, rows, theta, threshold, scale, noise, draws, otherwise): rows is Phi, (seeds or 1,
+   d, d), columns its transpose, theta (seeds, d); noise is (sd, c, mass, variance), draws those of
+   it, or None; otherwise(t, x) is called where x is not like theta. */
 static PyObject *huber_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyArrayObject *columns, *rows, *theta;
     PyObject *draws, *otherwise;
     double threshold, scale;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!ddOO", &PyArray_Type, &columns, &PyArray_Type, &rows,
-                          &PyArray_Type, &theta, &threshold, &scale, &draws, &otherwise))
+    Noise noise;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!dd(dddd)OO", &PyArray_Type, &columns, &PyArray_Type, &rows,
+                          &PyArray_Type, &theta, &threshold, &scale, &noise.sd, &noise.c,
+                          &noise.mass, &noise.variance, &draws, &otherwise))
         return NULL;
     npy_intp d = PyArray_NDIM(theta) == 2 ? PyArray_DIM(theta, 1) : 0;
     if (d < 1 || d > LARGEST || !is_plain((PyObject *)theta) || !is_plain((PyObject *)rows) ||
@@ -99,7 +172,7 @@ static PyObject *huber_new(PyTypeObject *type, PyObject *arguments, PyObject *na
     self->columns = (PyArrayObject *)Py_NewRef(columns);
     self->rows = (PyArrayObject *)Py_NewRef(rows);
     self->theta = (PyArrayObject *)Py_NewRef(theta);
-    self->threshold = threshold, self->scale = scale;
+    self->threshold = threshold, self->scale = scale, self->noise = noise;
     self->draws = Py_NewRef(draws), self->otherwise = Py_NewRef(otherwise);
     return (PyObject *)self;
 }
@@ -136,6 +209,7 @@ PyTypeObject HuberType = {
     .tp_vectorcall_offset = offsetof(Huber, vectorcall),
     .tp_call = PyVectorcall_Call,
     .tp_new = huber_new,
+    .tp_methods = huber_methods,
     .tp_traverse = huber_traverse,
     .tp_clear = huber_clear,
     .tp_dealloc = huber_free,

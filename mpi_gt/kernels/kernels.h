@@ -140,10 +140,11 @@ const void *window_data(PyObject *window, PyObject *t, PyArrayObject *model);
 /* huber.c */
 extern PyTypeObject HuberType;
 
-/* walk.c, draws.c, softmax.c, stamps.c */
+/* walk.c, draws.c, softmax.c, stamps.c, report.c */
 PyObject *kernels_walk(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

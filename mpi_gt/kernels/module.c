@@ -2,7 +2,7 @@
 #define KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 2 /* as in __init__.py */
+#define VERSION 3 /* as in __init__.py */
 #define FUNCTION(name, text) \
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 
@@ -11,6 +11,7 @@ static PyMethodDef functions[] = {
     FUNCTION(uniform, "uniform(out, seeds, word, block, row)"),
     FUNCTION(slopes, "slopes(z, labels, scale, loss, correct)"),
     FUNCTION(stamp, "stamp(stamps, code)"),
+    FUNCTION(report, "report(x, xbar, sent, columns, vectors, rest)"),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

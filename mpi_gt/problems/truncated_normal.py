@@ -12,7 +12,7 @@ from ..fuse import entrywise
 
 Array = NDArray[Any]
 
-_erf = np.frompyfunc(math.erf, 1, 1)
+_erf_of_one = np.frompyfunc(math.erf, 1, 1)
 
 
 class TruncatedNormal:
@@ -22,6 +22,7 @@ class TruncatedNormal:
         self.mass = math.erf(c / sd / math.sqrt(2))
         density = math.exp(-0.5 * (c / sd) ** 2) / math.sqrt(2 * math.pi)
         self.variance = sd**2 * (1 - 2 * (c / sd) * density / self.mass)
+        self.numbers = self.sd, self.c, self.mass, self.variance
         self._inverse = _odd_polynomial(self.mass) or _inverse_by_scipy(self.mass)
         self.sample = entrywise(self._sample, arrays=1)
 
@@ -34,18 +35,18 @@ class TruncatedNormal:
         """P0, P1, P2: the integrals of 1, u and u² over [lower, upper] within [-c, c]."""
         a, b = lower / self.sd, upper / self.sd
         density_a, density_b = _density(a), _density(b)
-        zeroth = (_cdf(b) - _cdf(a)) / self.mass
+        zeroth = 0.5 * (_erf(b / math.sqrt(2)) - _erf(a / math.sqrt(2))) / self.mass
         first = self.sd * (density_a - density_b) / self.mass
         second = self.sd**2 * (zeroth + (a * density_a - b * density_b) / self.mass)
         return zeroth, first, second
 
 
+def _erf(z: Array) -> Array:
+    return np.asarray(_erf_of_one(z), dtype=float)
+
+
 def _density(z: Array) -> Array:
     return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-
-
-def _cdf(z: Array) -> Array:
-    return 0.5 * (1 + np.asarray(_erf(z / math.sqrt(2)), dtype=float))
 
 
 def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] | None:

@@ -20,15 +20,15 @@ TOLERANCE = 1e-9
 
 
 class Bench:
-    def __init__(self, place: Machine, ranks: int, quick: bool) -> None:
+    def __init__(self, place: Machine, ranks: int, quick: bool, pairs: int | None = None) -> None:
         self.place = place
         self.ranks = ranks
         self.quick = quick
-        self.repeats = 3 if quick else 7
+        self.pairs = pairs or (3 if quick else 7)
 
     def alternately(self, first: Callable[[], float], second: Callable[[], float]) -> dict:
         """Medians of both, and of the ratio of neighbouring runs."""
-        pairs = [(first(), second()) for _ in range(self.repeats)]
+        pairs = [(first(), second()) for _ in range(self.pairs)]
         ours, theirs = (statistics.median(values) for values in zip(*pairs, strict=True))
         ratios = [one / other for one, other in pairs]
         return {
@@ -204,13 +204,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these rows, or growth")
     parser.add_argument("--ranks", type=int, default=16, help="of all but growth (default 16)")
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        choices=range(1, 1000),
+        metavar="N",
+        help="runs of both sides a row: more where the machine is busy (default 7; quick 3)",
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     work = given.out / "work"
     work.mkdir(exist_ok=True)
     place = Machine(work.resolve())
-    bench = Bench(place, given.ranks, given.quick)
+    bench = Bench(place, given.ranks, given.quick, given.pairs)
     rows = bench.rows()
     names = given.only or [*rows, "growth"]
     if unknown := set(names) - {*rows, "growth"}:
@@ -227,6 +234,7 @@ def main() -> None:
         "load_at_start": os.getloadavg()[0],
         "difference_of_x": difference,
         "quick": given.quick,
+        "pairs": bench.pairs,
     }
     for name, value in facts.items():
         print(f"{name}: {value}", flush=True)

@@ -1,8 +1,6 @@
 """One whole run on the ranks that were built for it, and the only loop there is."""
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -147,8 +145,7 @@ def solve(
             with phases.during(LOGGING):
                 recorder.write(entry.label, t, clock.seconds, measured)
 
-    # a value past all bounds is found by `measure`, once
-    with np.errstate(all="ignore"), no_old_garbage():
+    with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
         start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
         begin, state, passed = keeper.restore(entry.label, start)
         clock = Clock(passed)
@@ -173,19 +170,6 @@ def solve(
             keeper.look_again(t, stride if observe is None else 1)
     phases.close()
     return state.x, clock.seconds
-
-
-@contextmanager
-def no_old_garbage() -> Iterator[None]:
-    """Meanwhile the collector passes over what there is: all that was imported, 20 ms a time."""
-    if gc.get_freeze_count():
-        yield  # somebody else has seen to it
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _profiler(experiment: Experiment) -> "Profiler | None":

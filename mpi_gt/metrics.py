@@ -45,6 +45,12 @@ class Measurement:
     def gap(self) -> Array:
         return self.grad_norm2 + self.consensus
 
+    @property
+    def numbers(self) -> list[Array]:
+        """All that have to be finite."""
+        numbers = (self.loss, self.gap, self.tracking, self.accuracy)
+        return [values for values in numbers if values is not None]
+
     def __str__(self) -> str:
         return f"loss {self.loss.mean():.6g}  gap {self.gap.mean():.3e}"
 
@@ -64,27 +70,38 @@ def measure(
     vectors = (gradient, state.s, state.g) if tracks else (gradient,)
     report = _report(node.bytes_sent, state, xbar, told, vectors)
     means = node.mean(report, everywhere=False)
-    if node.share(means is not None and bool(means[0, SUSPECT])):
-        _require_finite(node, state, report[..., CONSENSUS], loss, gradient, seeds)
-    if means is None:
-        return None
+    measured, suspect = None, False
+    if means is not None:
+        measured = _of_means(means, len(told) > 1, len(vectors), state.x.dtype, node.nodes)
+        suspect = bool(means[0, SUSPECT]) or not _sums_are_finite(measured.numbers)
+    if node.share(suspect):
+        at_mean = (loss, gradient, report[..., CONSENSUS])
+        _require_finite(node, state, at_mean, measured, seeds)
+    return measured
 
+
+def _of_means(
+    means: Array, accuracy: bool, vectors: int, dtype: np.dtype[Any], nodes: int
+) -> Measurement:
+    """Out of the means of all nodes' reports."""
+    columns = ACCURACY + accuracy
+    dim = (means.shape[-1] - columns) // vectors
+    begins = range(columns, means.shape[-1], dim)
+    gradient, *tracked = (means[:, begin : begin + dim] for begin in begins)
     tracking = lost = None
-    at = range(LOSS + len(told), means.shape[-1], xbar.shape[-1])
-    mean_gradient, *tracked = (means[:, begin : begin + at.step] for begin in at)
     if tracked:
         s, g = tracked
         tracking = np.sqrt(_norm2(s - g))
-        tolerance = 1e-8 if state.x.dtype == np.float64 else 1e-3
+        tolerance = 1e-8 if dtype == np.float64 else 1e-3
         lost = tracking > tolerance * (1 + np.sqrt(_norm2(g)))
     return Measurement(
         loss=means[:, LOSS],
-        grad_norm2=_norm2(mean_gradient),
+        grad_norm2=_norm2(gradient),
         consensus=means[:, CONSENSUS],
         tracking=tracking,
         lost=lost,
-        accuracy=means[:, ACCURACY] if len(told) > 1 else None,
-        bytes=round(means[0, BYTES] * node.nodes) / len(seeds),
+        accuracy=means[:, ACCURACY] if accuracy else None,
+        bytes=round(means[0, BYTES] * nodes) / len(means),  # exact up to 2^51, which is 2 PB
     )
 
 
@@ -92,7 +109,8 @@ def _report(
     sent: Any, state: Any, xbar: Array, told: tuple[Array, ...], vectors: tuple[Array, ...]
 ) -> Array:
     """A line for each seed of what root needs of this rank, its columns first, then the vectors."""
-    rest = tuple(z for z in state if not any(z is vector for vector in vectors))
+    seen = (state.x, *vectors)  # where x is not finite, neither is the consensus
+    rest = tuple(z for z in state if not any(z is array for array in seen))
     if kernels.C is not None:
         report = kernels.C.report(state.x, xbar, sent, told, vectors, rest)
         if report is not None:
@@ -117,17 +135,30 @@ def _norm2(z: Array) -> Array:
 
 
 def _require_finite(
-    node: Nodes, state: Any, consensus: Array, loss: Array, gradient: Array, seeds: tuple[int, ...]
+    node: Nodes,
+    state: Any,
+    at_mean: tuple[Array, Array, Array],
+    measured: Measurement | None,
+    seeds: tuple[int, ...],
 ) -> None:
     """Diverged on all ranks, with the first node and seed that has a value which is not finite."""
+    loss, gradient, consensus = at_mean
     own = np.logical_and.reduce([np.isfinite(array).all(axis=-1) for array in state])
-    at_mean = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1) & np.isfinite(consensus)
-    reports = node.gather(np.stack([own, at_mean], axis=-2))
-    if node.share(reports is not None and not reports.all()):
+    there = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1) & np.isfinite(consensus)
+    reports = node.gather(np.stack([own, there], axis=-2))
+    culprit = None
+    if reports is not None and measured is not None:
+        culprit = _first_non_finite(reports, measured, seeds)
+    if node.share(culprit is not None):
         where = f"a value is not finite after iteration {node.iteration}"
-        if reports is not None:
-            own, at_mean = reports[:, 0], reports[:, 1]
-            # one node's bad state spoils the mean, and so every node's loss there: that comes first
-            culprit, column = np.argwhere(~(at_mean if own.all() else own))[0]
-            where += f": node {culprit}, seed {seeds[column]}"
-        raise Diverged(where)
+        raise Diverged(where if culprit is None else f"{where}: {culprit}")
+
+
+def _first_non_finite(reports: Array, measured: Measurement, seeds: tuple[int, ...]) -> str | None:
+    # one node's bad state spoils the mean, and so every node's loss there: that comes first
+    for finite in (reports[:, 0], reports[:, 1]):
+        if not finite.all():
+            node, column = np.argwhere(~finite)[0]
+            return f"node {node}, seed {seeds[column]}"
+    finite = np.logical_and.reduce([np.isfinite(numbers) for numbers in measured.numbers])
+    return None if finite.all() else f"a metric of seed {seeds[np.argmin(finite)]}"

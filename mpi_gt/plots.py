@@ -21,6 +21,7 @@ LABELS = {
 
 ACROSS = {"iteration": "iteration", "seconds": "seconds", "bytes": "bytes sent, all nodes, a seed"}
 DASHES = ("-", "--", "-.", ":")
+DRAWABLE = 1e250  # from there on a figure's margins are past the largest number
 
 
 def available() -> bool:
@@ -98,6 +99,7 @@ def _draw_line(
     shade: float = 0.25,
 ) -> None:
     _, values = over_seeds(rows, metric)
+    values = np.where(np.abs(values) < DRAWABLE, values, np.nan)
     _, places = over_seeds(rows, across)
     where = places.mean(axis=1)
     style = {"color": f"C{number % 10}", "linestyle": DASHES[number % len(DASHES)]}
@@ -110,7 +112,7 @@ def _draw_line(
 def _finish(axes: Any, across: str, label: str) -> None:
     """Log scale where everything drawn is positive."""
     drawn = np.concatenate([line.get_ydata() for line in axes.lines])
-    if (drawn > 0).all():
+    if (drawn[~np.isnan(drawn)] > 0).all():
         axes.set_yscale("log")
     axes.set_xlabel(across)
     axes.set_ylabel(label)

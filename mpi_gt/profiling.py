@@ -40,7 +40,7 @@ class Clock:
         return now - self._started - self._paused
 
     def paused(self) -> "Clock":
-        """To be entered by `with`; not a generator, which each rank would find cold."""
+        """For `with`, and not twice at a time. No generator, which each rank would find cold."""
         return self
 
     def __enter__(self) -> None:

@@ -18,7 +18,7 @@ from .directory import RunDirectory
 from .folder import clear
 from .metrics import Measurement
 from .status import process_facts, read_facts, write_json
-from .summary import METRICS, Row, mean_of, summarise, sweep_of
+from .summary import METRICS, MetricsRow, mean_of, summarise, sweep_of
 
 Array = NDArray[Any]
 
@@ -27,7 +27,7 @@ class Recorder:
     """Root's: keeps every row, writes the run directory if there is one, shows progress."""
 
     def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[MetricsRow] = []
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.profile: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class Recorder:
         """Take up a run: those algorithms are finished, metrics.csv is cut back to that mark."""
         assert self.directory is not None
         mark = mark or self.facts["progress"][done[-1]]["metrics"]
-        self._rows = [Row(**row) for row in self.directory.rows_until(mark) or []]
+        self._rows = [MetricsRow(**row) for row in self.directory.rows_until(mark) or []]
         self.directory.cut(mark)
         clear(self.directory.path, state=False)
         for name in ("results", "progress"):
@@ -122,7 +122,7 @@ class Recorder:
         columns = [getattr(measured, metric) for metric in METRICS]
         rows = list(
             map(
-                Row,
+                MetricsRow,
                 repeat(label),
                 self._config.seed_list,
                 repeat(iteration),
@@ -140,7 +140,7 @@ class Recorder:
             self._warn_of_lost_message(rows[int(np.argmax(measured.lost))])
         self._progress.update(iteration, lambda: f"{measured}  {seconds:.1f} s")
 
-    def _warn_of_lost_message(self, row: Row) -> None:
+    def _warn_of_lost_message(self, row: MetricsRow) -> None:
         """Said at once, but once: an error that is there stays there."""
         if "tracking_error" not in self.facts:
             where = ("algorithm", "seed", "iteration", "tracking")

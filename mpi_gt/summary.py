@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 
-class Row(NamedTuple):
-    """Of metrics.csv."""
+class MetricsRow(NamedTuple):
+    """Of metrics.csv: what it is of, the metrics, and what they took."""
 
     algorithm: str
     seed: int
@@ -21,7 +21,7 @@ class Row(NamedTuple):
     bytes: int
 
 
-COLUMNS = Row._fields
+COLUMNS = MetricsRow._fields
 METRICS = COLUMNS[3:-2]
 
 

@@ -369,8 +369,12 @@ def test_the_expected_huber_loss_but_for_rounding(by_numpy, options):
     seeds = tuple(range(20))
     problem = Huber(Place(1, 4, seeds), **options)
     plain = by_numpy(lambda: Huber(Place(1, 4, seeds), **options))
-    x = np.random.default_rng(0).uniform(-4, 4, (20, problem.dim))  # on both sides of the kinks
-    for at in (x, np.asfortranarray(x), x.astype(np.float32)):
+    random = np.random.default_rng(0)
+    x = random.uniform(-4, 4, (20, problem.dim))  # on both sides of the kinks
+    x_star = [Place(1, 4, seeds).random(seed, Huber.X_STAR, shared=True) for seed in seeds]
+    near = np.stack([draw.uniform(-1, 1, problem.dim) for draw in x_star])
+    near += random.uniform(-0.1, 0.1, near.shape)  # and between them
+    for at in (x, near, np.asfortranarray(x), x.astype(np.float32)):
         for value, expected in zip(problem.evaluate(at), plain.evaluate(at), strict=True):
             assert value.dtype == np.float64
             np.testing.assert_allclose(value, expected, rtol=1e-13, atol=1e-13)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import mpi_gt
+from mpi_gt import plots
 from mpi_gt.cli import main
 from mpi_gt.config import RunConfig
-from mpi_gt.directory import COLUMNS
 from mpi_gt.errors import Diverged, UserError
+from mpi_gt.summary import COLUMNS
 
 
 def stacked(**options):
@@ -371,6 +372,15 @@ def test_unknown_option_of_the_api():
         stacked(iteration=5)
     with pytest.raises(UserError, match="communicator"):
         mpi_gt.run(iterations=5)
+
+
+@pytest.mark.figures
+def test_figures_of_a_run_that_grew_past_what_can_be_drawn(tmp_path):
+    grown = [1.0, 1e100, 1e249, 1e298, 1.7e308]
+    lines = [f"dsgd,{seed},{t},{z},{z},0,{z},,,0,0" for t, z in enumerate(grown) for seed in (0, 1)]
+    (tmp_path / "metrics.csv").write_text("\n".join([",".join(COLUMNS), *lines]) + "\n")
+    for path in plots.draw_run(tmp_path):
+        assert path.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.figures

@@ -43,7 +43,7 @@
 HUBER(double)
 HUBER(float)
 
-/* Normal noise truncated to [-c, c]; mass is what the interval had of it. All zero: no noise. */
+/* Normal noise truncated to [-c, c]; mass is what the interval had of it. No noise: c is 0. */
 typedef struct {
     double sd, c, mass, variance;
 } Noise;
@@ -61,7 +61,7 @@ static void moments(const Noise *noise, double lower, double upper, double *inte
 /* E H(r + noise), and its slope: a branch of H where the noise cannot reach the kink between them. */
 static double expected(const Noise *noise, double k, double r, double *slope) {
     double c = noise->c, distance = fabs(r), inner[3], above[3], below[3];
-    if (!(k >= c ? fabs(distance - k) < c : distance < k + c)) {
+    if (!(fabs(distance - k) < c)) {
         *slope = MAXIMUM(MINIMUM(r, k), -k);
         return distance <= k - c ? 0.5 * (r * r + noise->variance) : k * (distance - 0.5 * k);
     }

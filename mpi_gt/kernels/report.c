@@ -1,16 +1,35 @@
-/* What one rank tells root of its float64 state, in one call; metrics.py has its twin. */
+/* What one rank tells root of its float64 state, in one call; metrics.py has its twin, which adds up
+   the consensus in another order. */
 #include "kernels.h"
 
-/* Copies lines apart; 0 where all is finite, else not a number. */
-WIDE static double copy(double *restrict to, npy_intp apart, const double *restrict from,
-                        npy_intp lines, npy_intp length) {
-    double doubt = 0;
+#define IS_FINITE(value) ((value) * 0 == 0)
+
+/* Copies lines to lines that begin `apart` entries from each other; whether a value is not finite. */
+WIDE static int copy(double *restrict to, npy_intp apart, const double *restrict from,
+                     npy_intp lines, npy_intp length) {
+    int suspect = 0;
     for (npy_intp line = 0; line < lines; line++, from += length, to += apart)
         for (npy_intp i = 0; i < length; i++) {
             to[i] = from[i];
-            doubt += from[i] * 0;
+            suspect |= !IS_FINITE(from[i]);
         }
-    return doubt;
+    return suspect;
+}
+
+WIDE static int look(const double *values, npy_intp length) {
+    int suspect = 0;
+    for (npy_intp i = 0; i < length; i++) suspect |= !IS_FINITE(values[i]);
+    return suspect;
+}
+
+/* ||a - b||^2, by four sums at a time */
+WIDE static double distance2(const double *a, const double *b, npy_intp length) {
+    double sums[4] = {0};
+    npy_intp i = 0;
+    for (; i + 4 <= length; i += 4)
+        for (int j = 0; j < 4; j++) sums[j] += (a[i + j] - b[i + j]) * (a[i + j] - b[i + j]);
+    for (; i < length; i++) sums[0] += (a[i] - b[i]) * (a[i] - b[i]);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 static int all_like(PyObject *tuple, PyArrayObject *model) {
@@ -21,7 +40,7 @@ static int all_like(PyObject *tuple, PyArrayObject *model) {
 }
 
 /* report(x, xbar, sent, columns, vectors, rest): a line for each seed, of consensus, sent, whether
-   any value here or in the rest is not finite, the columns (seeds,) and the vectors (seeds, d);
+   any value of these or of the rest is not finite, the columns (seeds,) and the vectors (seeds, d);
    None where something is not like x or not float64. */
 PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 6) {
@@ -41,7 +60,8 @@ PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_
             PyArray_NDIM(column) != 1 || PyArray_DIM(column, 0) != seeds)
             Py_RETURN_NONE;
     }
-    double sent = PyLong_AsDouble(arguments[2]), doubt = 0;
+    double sent = PyLong_AsDouble(arguments[2]);
+    int suspect = 0;
     if (PyErr_Occurred()) return NULL;
     npy_intp shape[] = {seeds, 3 + heads + PyTuple_GET_SIZE(vectors) * d}, width = shape[1];
     PyArrayObject *made = (PyArrayObject *)PyArray_SimpleNew(2, shape, NPY_DOUBLE);
@@ -49,25 +69,21 @@ PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_
 
     double *lines = PyArray_DATA(made), *to = lines + 3;
     for (npy_intp i = 0; i < heads; i++, to++)
-        doubt += copy(to, width, PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(columns, i)),
+        suspect |= copy(to, width, PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(columns, i)),
                       seeds, 1);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(vectors); i++, to += d)
-        doubt += copy(to, width, PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(vectors, i)),
+        suspect |= copy(to, width, PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(vectors, i)),
                       seeds, d);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rest); i++) {
-        const double *z = PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(rest, i));
-        for (npy_intp j = 0; j < seeds * d; j++) doubt += z[j] * 0;
-    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rest); i++)
+        suspect |= look(PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(rest, i)), seeds * d);
     const double *at = PyArray_DATA(x), *mean = PyArray_DATA((PyArrayObject *)arguments[1]);
     for (npy_intp seed = 0; seed < seeds; seed++, at += d, mean += d) {
-        double consensus = 0;
-        for (npy_intp i = 0; i < d; i++) consensus += (at[i] - mean[i]) * (at[i] - mean[i]);
-        lines[seed * width] = consensus;
-        doubt += consensus * 0;
+        lines[seed * width] = distance2(at, mean, d);
+        suspect |= !IS_FINITE(lines[seed * width]); /* also where x is not */
     }
     for (npy_intp seed = 0; seed < seeds; seed++) {
         lines[seed * width + 1] = sent;
-        lines[seed * width + 2] = doubt != 0; /* which not a number is */
+        lines[seed * width + 2] = suspect;
     }
     return (PyObject *)made;
 }

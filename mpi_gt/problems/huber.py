@@ -184,7 +184,7 @@ class Huber(Problem):
             k * (distance - 0.5 * k),
         )
         slope = np.clip(r, -k, k)
-        kink = np.abs(distance - k) < c if k >= c else distance < k + c
+        kink = np.abs(distance - k) < c
         if kink.any():
             loss[kink], slope[kink] = self._expected_at_kink(r[kink])
         return loss, slope

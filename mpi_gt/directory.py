@@ -12,7 +12,8 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,10 @@ class RunDirectory:
         self._digest = hashlib.sha256(self._metrics.read(mark["length"]))
         self._metrics.truncate(mark["length"])
 
-    def append(self, rows: Iterable[Iterable[Any]]) -> None:
-        """Rows of metrics.csv, a cell a column."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        content = text.getvalue().encode()
+    def append(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Rows of metrics.csv, a cell a column: the same words and empty cells in all of them."""
+        pattern = ",".join(map(_pattern, rows[0])) + "\n"
+        content = "".join([pattern % row for row in rows]).encode()
         try:
             if os.fstat(self._metrics.fileno()).st_nlink == 0:
                 raise FileNotFoundError(2, "it was removed")
@@ -189,3 +189,17 @@ def _number(name: str, cell: str) -> Any:
     if name in ("seed", "iteration", "bytes"):
         return int(cell)
     return float(cell) if cell else None
+
+
+def _pattern(cell: Any) -> str:
+    """For the operator `%`, which writes such cells in half the time of the module csv."""
+    if cell is None:
+        return "%.0s"
+    return _quoted(cell).replace("%", "%%") + "%.0s" if isinstance(cell, str) else "%r"
+
+
+@cache
+def _quoted(word: str) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([word])
+    return text.getvalue()

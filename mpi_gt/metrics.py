@@ -1,6 +1,5 @@
 """Loss, gradient norm, consensus, gap and tracking of the state of all nodes, for each seed."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +13,7 @@ from .errors import Diverged
 Array = NDArray[Any]
 
 CONSENSUS, BYTES, SUSPECT, LOSS, ACCURACY = range(5)  # the first columns of a report
+LARGE = 1e150  # as in report.c: who reports less than that in each entry, spoils no metric
 
 
 class Nodes(Protocol):
@@ -70,11 +70,11 @@ def measure(
     vectors = (gradient, state.s, state.g) if tracks else (gradient,)
     report = _report(node.bytes_sent, state, xbar, told, vectors)
     means = node.mean(report, everywhere=False)
-    measured, suspect = None, False
+    suspect = node.share(means is not None and bool(means[0, SUSPECT]))
+    measured = None
     if means is not None:
         measured = _of_means(means, len(told) > 1, len(vectors), state.x.dtype, node.nodes)
-        suspect = bool(means[0, SUSPECT]) or not _sums_are_finite(measured.numbers)
-    if node.share(suspect):
+    if suspect:
         at_mean = (loss, gradient, report[..., CONSENSUS])
         _require_finite(node, state, at_mean, measured, seeds)
     return measured
@@ -120,13 +120,13 @@ def _report(
     for index, column in enumerate(columns):
         heads[..., index] = column
     report = np.concatenate([heads, *vectors], axis=-1)
-    report[..., SUSPECT] = not _sums_are_finite([report, *rest])
+    report[..., SUSPECT] = not _are_moderate([report, *rest])
     return report
 
 
-def _sums_are_finite(arrays: Iterable[Array]) -> bool:
-    """No if a value is not finite, and perhaps where they are just large: the quickest look."""
-    return math.isfinite(sum(float(np.add.reduce(z, axis=None)) for z in arrays))
+def _are_moderate(arrays: Iterable[Array]) -> bool:
+    """Whether all values are finite, and far from where a metric made of them is not."""
+    return sum(float(np.vdot(z, z)) for z in arrays) < LARGE**2
 
 
 def _norm2(z: Array) -> Array:

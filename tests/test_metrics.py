@@ -105,10 +105,11 @@ def test_a_metric_that_is_not_finite_though_all_values_are():
 
 
 def test_large_values_are_finite():
-    """Their sum is not, which is what is looked at first."""
+    """They are suspect, so that all ranks look closely."""
     state = state_of(NODES, SEEDS, DIM)
     state.m[:] = 1e308
     assert measured(state) is not None
+    assert measured(state, problem=Spoiled(0, 1e308)).loss[2] == pytest.approx(2.5e307)
 
 
 @pytest.mark.parametrize("accuracy", [(), (np.linspace(0, 1, SEEDS),)], ids=len)

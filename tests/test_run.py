@@ -13,8 +13,9 @@ import mpi_gt
 from mpi_gt import plots
 from mpi_gt.cli import main
 from mpi_gt.config import RunConfig
+from mpi_gt.directory import RunDirectory
 from mpi_gt.errors import Diverged, UserError
-from mpi_gt.summary import COLUMNS
+from mpi_gt.summary import COLUMNS, MetricsRow
 
 
 def stacked(**options):
@@ -372,6 +373,23 @@ def test_unknown_option_of_the_api():
         stacked(iteration=5)
     with pytest.raises(UserError, match="communicator"):
         mpi_gt.run(iterations=5)
+
+
+def test_rows_of_any_label_are_read_as_they_were_written(tmp_path):
+    directory = RunDirectory(tmp_path)
+    directory.begin()
+    told = []
+    for label in ("gt:lr=0.1,order=atc", 'mine:"100%",%s %d%%', "plain"):
+        block = [
+            MetricsRow(label, seed, 7, 0.1 + seed, 1e-300, -0.0, 1e22, None, 0.5, 1e-06, 2**60)
+            for seed in (0, 2**64 - 1)
+        ]
+        directory.append(block)
+        told += [row._asdict() for row in block]
+    assert directory.rows_until(directory.mark()) == told
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        assert {row["algorithm"] for row in csv.DictReader(file)} == {r["algorithm"] for r in told}
+    directory.release()
 
 
 @pytest.mark.figures

@@ -1,24 +1,25 @@
 /* What one rank tells root of its float64 state, in one call; metrics.py has its twin, which adds up
    the consensus in another order. */
 #include "kernels.h"
+#include <math.h>
 
-#define IS_FINITE(value) ((value) * 0 == 0)
+#define IS_SUSPECT(value) !(fabs(value) < 1e150) /* as in metrics.py; also what is no number */
 
-/* Copies lines to lines that begin `apart` entries from each other; whether a value is not finite. */
+/* Copies lines to lines that begin `apart` entries from each other; whether a value is suspect. */
 WIDE static int copy(double *restrict to, npy_intp apart, const double *restrict from,
                      npy_intp lines, npy_intp length) {
     int suspect = 0;
     for (npy_intp line = 0; line < lines; line++, from += length, to += apart)
         for (npy_intp i = 0; i < length; i++) {
             to[i] = from[i];
-            suspect |= !IS_FINITE(from[i]);
+            suspect |= IS_SUSPECT(from[i]);
         }
     return suspect;
 }
 
 WIDE static int look(const double *values, npy_intp length) {
     int suspect = 0;
-    for (npy_intp i = 0; i < length; i++) suspect |= !IS_FINITE(values[i]);
+    for (npy_intp i = 0; i < length; i++) suspect |= IS_SUSPECT(values[i]);
     return suspect;
 }
 
@@ -40,7 +41,7 @@ static int all_like(PyObject *tuple, PyArrayObject *model) {
 }
 
 /* report(x, xbar, sent, columns, vectors, rest): a line for each seed, of consensus, sent, whether
-   any value of these or of the rest is not finite, the columns (seeds,) and the vectors (seeds, d);
+   any value of these or of the rest is suspect, the columns (seeds,) and the vectors (seeds, d);
    None where something is not like x or not float64. */
 PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 6) {
@@ -79,7 +80,7 @@ PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_
     const double *at = PyArray_DATA(x), *mean = PyArray_DATA((PyArrayObject *)arguments[1]);
     for (npy_intp seed = 0; seed < seeds; seed++, at += d, mean += d) {
         lines[seed * width] = distance2(at, mean, d);
-        suspect |= !IS_FINITE(lines[seed * width]); /* also where x is not */
+        suspect |= IS_SUSPECT(lines[seed * width]); /* also where x is not */
     }
     for (npy_intp seed = 0; seed < seeds; seed++) {
         lines[seed * width + 1] = sent;

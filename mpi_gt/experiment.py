@@ -15,7 +15,7 @@ from .errors import Diverged, Stopped, UserError
 from .fuse import compiled
 from .keeper import Keeper
 from .metrics import measure
-from .profiling import CHECKPOINT, LOGGING, METRIC, Clock, NoPhases
+from .profiling import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, Clock, NoPhases
 from .record import NoRecorder, Recorder
 from .resume import announce, take_up
 from .stopping import StopRequest
@@ -140,10 +140,13 @@ def solve(
     recorder.begin(entry.label)
 
     def log(t: int, state: Any) -> None:
-        with phases.during(METRIC), clock.paused():
-            measured = measure(node, problem, state, tracks, config.seed_list)
-            with phases.during(LOGGING):
-                recorder.write(entry.label, t, clock.seconds, measured)
+        clock.stop()  # no `with`: all ranks do this at once, and find its frames in no cache
+        phases.enter(METRIC)
+        measured = measure(node, problem, state, tracks, config.seed_list)
+        phases.enter(LOGGING)
+        recorder.write(entry.label, t, clock.seconds, measured)
+        phases.enter(UNATTRIBUTED)
+        clock.go_on()
 
     with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
         start = algorithm.init(experiment.x1, partial(problem.gradient, 1))

@@ -1,8 +1,8 @@
 """Where the time goes: the clock of the loop, and the names of its phases."""
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,26 +39,32 @@ class Clock:
         now = time.perf_counter() if self._pause_began is None else self._pause_began
         return now - self._started - self._paused
 
-    def paused(self) -> "Clock":
-        """For `with`, and not twice at a time. No generator, which each rank would find cold."""
-        return self
-
-    def __enter__(self) -> None:
+    def stop(self) -> None:
         self._pause_began = time.perf_counter()
 
-    def __exit__(self, *error: object) -> None:
+    def go_on(self) -> None:
         assert self._pause_began is not None
         self._paused += time.perf_counter() - self._pause_began
         self._pause_began = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        self.stop()
+        try:
+            yield
+        finally:
+            self.go_on()
 
 
 class NoPhases:
     """Where nobody asked for a profile: the loop runs as if there were none."""
 
-    _nothing = nullcontext()
+    def enter(self, phase: int) -> None:
+        pass
 
-    def during(self, phase: int) -> AbstractContextManager[None]:
-        return self._nothing
+    @contextmanager
+    def during(self, phase: int) -> Iterator[None]:
+        yield
 
     def watch_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
         return inner

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -50,7 +51,7 @@ class Child:
                 env=env,
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
-                preexec_fn=_die_with_parent,
+                preexec_fn=partial(_prepare, tempfile.gettempdir()),
             )
             if out is not None:
                 threading.Thread(target=_end_stuck, args=[self._process, out], daemon=True).start()
@@ -58,7 +59,8 @@ class Child:
                 self._act_on(number, self._process)
             self.exit_code = self._wait(self._process, look)
         finally:
-            _tidy_up(self._process)
+            if self._process is not None and self._process.poll() is not None:
+                _remove_session(tempfile.gettempdir(), self._process.pid)
             for number, handler in previous.items():
                 if handler is not None:  # None: a library's own, which Python cannot put back
                     signal.signal(number, handler)
@@ -112,11 +114,16 @@ def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
     process.kill()
 
 
-def _tidy_up(process: "subprocess.Popen[bytes] | None") -> None:
-    """Remove what a killed mpirun leaves: Open MPI does not start under a number it finds there."""
-    if process is not None and process.poll() is not None:
-        for name in ("ompi", "prted"):
-            shutil.rmtree(Path(tempfile.gettempdir(), f"{name}.{process.pid}"), ignore_errors=True)
+def _remove_session(temporary: str, pid: int) -> None:
+    """Remove what a killed mpirun of that number leaves: Open MPI does not start beside it."""
+    for name in ("ompi", "prted"):
+        shutil.rmtree(Path(temporary, f"{name}.{pid}"), ignore_errors=True)
+
+
+def _prepare(temporary: str) -> None:
+    """In the child, before it becomes mpirun."""
+    _die_with_parent()
+    _remove_session(temporary, os.getpid())  # numbers come round again, on many systems after 32768
 
 
 def _die_with_parent() -> None:

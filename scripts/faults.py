@@ -167,6 +167,7 @@ def main():
     references = {}
     with tempfile.TemporaryDirectory(prefix="mpi-gt-faults-") as name:
         folder = Path(name)
+        os.environ["TMPDIR"] = name  # what the killed leave goes with it
         for number in range(1, args.rounds + 1):
             which = dice.randrange(len(CASES))
             if which not in references:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ ROOT_OF_REPOSITORY = Path(__file__).parent.parent
 WITHOUT_FIGURES = str(Path(__file__).parent / "without_figures")
 FIGURES = {"PYTHONPATH": ""}
 """The environment of a run whose figures a test looks at."""
+
+_TEMPORARY = tempfile.TemporaryDirectory(prefix="mpi-gt-tests-", ignore_cleanup_errors=True)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,15 @@ def find_mpi(name: str) -> Mpi | None:
     return None
 
 
+def temporary_files() -> dict[str, str]:
+    """A folder of its own for those of one command, gone when the tests are over.
+
+    Open MPI does not start where one of the same process number was killed, and tests kill many.
+    """
+    folder = tempfile.mkdtemp(dir=_TEMPORARY.name)
+    return {"TMPDIR": folder, "PRTE_MCA_prte_remote_tmpdir_base": folder}
+
+
 def plain_environment() -> dict[str, str]:
     """As on a terminal, root being allowed to use mpirun."""
     env = {key: value for key, value in os.environ.items() if key not in LAUNCHED}
@@ -74,7 +86,7 @@ def plain_environment() -> dict[str, str]:
     env["OMPI_MCA_btl"] = "^ofi,uct"
     env["OMPI_MCA_mpi_yield_when_idle"] = "1"
     env["PYTHONPATH"] = WITHOUT_FIGURES  # they would be half the time of a short run
-    return env
+    return {**env, **temporary_files()}
 
 
 def start(words, cwd=None, env=None) -> subprocess.Popen:

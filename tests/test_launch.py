@@ -4,12 +4,14 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import subprocess
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import FIGURES, ROOT_OF_REPOSITORY, find_mpi, finish, start
+from support import FIGURES, ROOT_OF_REPOSITORY, find_mpi, finish, skip_or_fail, start
 
 SHIM = Path(__file__).parent / "count_collectives.c"
 
@@ -320,6 +322,21 @@ def test_killing_the_parent_ends_the_run(mpi, tmp_path):
     process.kill()
     wait_for(lambda: not ranks_of(out), limit=15)
     finish(process)
+
+
+def test_what_a_killed_mpirun_left_is_in_nobody_s_way(openmpi, call, tmp_path):
+    """Under a process number that it has had: in a new namespace these begin at 1."""
+    spaces = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*spaces, "true"], capture_output=True, check=False).returncode:
+        skip_or_fail("this user makes no process namespaces")
+    left = {tmp_path / f"ompi.{pid}" for pid in range(1, 200)}
+    for folder in left:
+        folder.mkdir()
+        for name in ("", folder.suffix):
+            (folder / f"pmix.{socket.gethostname()}.tool{name}").touch()
+    words = ["run", "-n", "2", "--iterations", "3", "--quiet", "--out", tmp_path / "run"]
+    call([*spaces, *openmpi.mpi_gt(*words)], env={"TMPDIR": str(tmp_path)})
+    assert len(left - set(tmp_path.glob("ompi.*"))) == 1
 
 
 def test_what_is_ignored_stays_ignored(openmpi, tmp_path):

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from namespaces import Hosts, die_with_parent, run, wait_until
+from support import temporary_files
 
 CONFIGURATION = """\
 ClusterName=mpigt
@@ -104,6 +105,7 @@ class Slurm:
 
     def sbatch(self, *words, cwd, env=None) -> str:
         """Submit a script; the job's number."""
+        env = {**temporary_files(), **(env or {})}
         return self("sbatch", "--parsable", *words, cwd=cwd, env=env).stdout.strip()
 
     def show(self, job: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from .errors import UserError
 from .status import storage_error, write_whole
-from .summary import COLUMNS
+from .summary import COLUMNS, Block
 
 Array = NDArray[Any]
 
@@ -56,7 +56,7 @@ class RunDirectory:
         """metrics.csv anew."""
         self._metrics.truncate(0)
         self._digest = hashlib.sha256()
-        self.append([COLUMNS])
+        self._write(",".join(COLUMNS) + "\n")
 
     def cut(self, mark: Mapping[str, Any]) -> None:
         """metrics.csv as it was at that mark."""
@@ -64,10 +64,17 @@ class RunDirectory:
         self._digest = hashlib.sha256(self._metrics.read(mark["length"]))
         self._metrics.truncate(mark["length"])
 
-    def append(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Rows of metrics.csv, a cell a column: the same words and empty cells in all of them."""
-        pattern = ",".join(map(_pattern, rows[0])) + "\n"
-        content = "".join([pattern % row for row in rows]).encode()
+    def append(self, block: Block) -> None:
+        """Its rows, by the operator `%`, which takes half the time of the module csv."""
+        label = _quoted(block.algorithm).replace("%", "%%")
+        cells = ",".join(["" if values is None else "%r" for values in block.metrics])
+        line = f"{label},%d,{block.iteration},{cells},{block.seconds!r},{block.bytes}\n"
+        columns = [values for values in block.metrics if values is not None]
+        rows = zip(block.seeds, *columns, strict=True)
+        self._write("".join([line % row for row in rows]))
+
+    def _write(self, text: str) -> None:
+        content = text.encode()
         try:
             if os.fstat(self._metrics.fileno()).st_nlink == 0:
                 raise FileNotFoundError(2, "it was removed")
@@ -189,13 +196,6 @@ def _number(name: str, cell: str) -> Any:
     if name in ("seed", "iteration", "bytes"):
         return int(cell)
     return float(cell) if cell else None
-
-
-def _pattern(cell: Any) -> str:
-    """For the operator `%`, which writes such cells in half the time of the module csv."""
-    if cell is None:
-        return "%.0s"
-    return _quoted(cell).replace("%", "%%") + "%.0s" if isinstance(cell, str) else "%r"
 
 
 @cache

@@ -136,15 +136,17 @@ def solve(
         gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
     gradient = phases.watch_gradient(gradient)
     tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
+    seeds = config.seed_list
     node.restart()
     recorder.begin(entry.label)
 
     def log(t: int, state: Any) -> None:
-        clock.stop()  # no `with`: all ranks do this at once, and find its frames in no cache
+        seconds = clock.stop()  # no `with`: all ranks do this at once, and find each call cold
         phases.enter(METRIC)
-        measured = measure(node, problem, state, tracks, config.seed_list)
-        phases.enter(LOGGING)
-        recorder.write(entry.label, t, clock.seconds, measured)
+        measured = measure(node, problem, state, tracks, seeds)
+        if measured is not None:
+            phases.enter(LOGGING)
+            recorder.write(entry.label, t, seconds, measured)
         phases.enter(UNATTRIBUTED)
         clock.go_on()
 
@@ -158,21 +160,21 @@ def solve(
         last, stride = config.iterations, config.stride
         walk = node.walk(step, gradient, last)
         keeper.attend(begin + 1)
-        t = begin
+        t, states = begin, [state]
+        del start, state  # the list alone holds it: see `walk`
         while t < last:
-            t, before, state = walk(t, state)
+            t = walk(t, states)
             if observe is not None:
                 with phases.during(METRIC), clock.paused():
-                    observe(t, before, state)
+                    observe(t, *states)
             if t % stride == 0 or t == last:
-                log(t, state)
+                log(t, states[-1])
             if keeper.is_due(t):
                 with phases.during(CHECKPOINT), clock.paused():
-                    keeper.save(entry.label, t, state, clock.seconds)
-            del before  # its arrays are those of the next state
+                    keeper.save(entry.label, t, states[-1], clock.seconds)
             keeper.look_again(t, stride if observe is None else 1)
     phases.close()
-    return state.x, clock.seconds
+    return states[-1].x, clock.seconds
 
 
 def _profiler(experiment: Experiment) -> "Profiler | None":

@@ -66,7 +66,8 @@ def measure(
     xbar = node.mean(state.x)
     assert xbar is not None
     loss, gradient = problem.evaluate(xbar)
-    told = (loss, problem.accuracy(xbar)) if hasattr(problem, "accuracy") else (loss,)
+    accuracy = getattr(problem, "accuracy", None)
+    told = (loss,) if accuracy is None else (loss, accuracy(xbar))
     vectors = (gradient, state.s, state.g) if tracks else (gradient,)
     report = _report(node.bytes_sent, state, xbar, told, vectors)
     means = node.mean(report, everywhere=False)
@@ -109,10 +110,8 @@ def _report(
     sent: Any, state: Any, xbar: Array, told: tuple[Array, ...], vectors: tuple[Array, ...]
 ) -> Array:
     """A line for each seed of what root needs of this rank, its columns first, then the vectors."""
-    seen = (state.x, *vectors)  # where x is not finite, neither is the consensus
-    rest = tuple(z for z in state if not any(z is array for array in seen))
     if kernels.C is not None:
-        report = kernels.C.report(state.x, xbar, sent, told, vectors, rest)
+        report = kernels.C.report(state.x, xbar, sent, told, vectors, state)
         if report is not None:
             return report
     heads = np.empty((*told[0].shape, LOSS + len(told)))
@@ -120,6 +119,8 @@ def _report(
     for index, column in enumerate(columns):
         heads[..., index] = column
     report = np.concatenate([heads, *vectors], axis=-1)
+    seen = (state.x, *vectors)  # where x is not finite, neither is the consensus
+    rest = [z for z in state if not any(z is array for array in seen)]
     report[..., SUSPECT] = not _are_moderate([report, *rest])
     return report
 

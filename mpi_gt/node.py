@@ -1,6 +1,7 @@
 """Node: this rank's place in the graph. It mixes vectors with the neighbours' and takes means."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class Node(Counters):
         self.restart()
         self._settled: MPI.Request | None = None
         self._plans: list[Plan] = []
+        self._word = np.zeros(1, np.int64)
         self.mix = Mix(self._post_for)
         """Sends vectors to the neighbours in one exchange; gives one pending result for each."""
         try:
@@ -82,10 +84,10 @@ class Node(Counters):
 
     def walk(
         self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
-    ) -> Callable[[int, Any], tuple[int, Any, Any]]:
-        """walk(t, state) takes steps until one is due: its t, the state before and after it."""
+    ) -> Callable[[int, list[Any]], int]:
+        """walk(t, states) takes steps until one is due; its t. See there for the states."""
         grad = NextGradient(self, gradient)
-        return lambda t, state: walk(step, self, t, last, state, self.mix, grad)
+        return partial(walk, step, self, self.mix, grad, last)
 
     def heed(self, headers: Array) -> None:
         """Some neighbour's header is not ours: take over an earlier stop, refuse a wrong stamp."""
@@ -103,21 +105,29 @@ class Node(Counters):
 
         Summed by root in rank order, never by a reduction whose order the library chooses.
         """
-        flat = np.ascontiguousarray(z, dtype=np.float64).reshape(-1)
-        total = np.empty_like(flat) if everywhere or self.is_root else None
+        z = np.asarray(z, np.float64, order="C")
+        if z.size > CHUNK:
+            return self._mean_of_pieces(z, everywhere)
         self._wait_for("the mean over all nodes")
-        for begin in range(0, flat.size, CHUNK):
-            piece = flat[begin : begin + CHUNK]
-            rows = np.empty((self.nodes, piece.size)) if self.is_root else None
-            self.world.Gather(piece, rows)
-            if rows is not None and total is not None:
-                add_in_order(rows, total[begin : begin + CHUNK])
-        if total is not None and self.is_root:
-            total /= self.nodes
+        mean = np.empty(z.shape) if everywhere or self.is_root else None
+        rows = np.empty((self.nodes, z.size)) if self.is_root else None
+        self.world.Gather(z, rows)
+        if rows is not None and mean is not None:
+            add_in_order(rows, mean.reshape(-1))
+            mean /= self.nodes
         if everywhere:
-            self.world.Bcast(total)
+            self.world.Bcast(mean)
         self.waiting = None
-        return None if total is None else total.reshape(z.shape)
+        return mean
+
+    def _mean_of_pieces(self, z: Array, everywhere: bool) -> Array | None:
+        flat = z.reshape(-1)
+        mean = np.empty_like(flat) if everywhere or self.is_root else None
+        for begin in range(0, flat.size, CHUNK):
+            piece = self.mean(flat[begin : begin + CHUNK], everywhere)
+            if mean is not None:
+                mean[begin : begin + CHUNK] = piece
+        return None if mean is None else mean.reshape(z.shape)
 
     def gather(self, z: Array) -> Array | None:
         """The small array z of every node, (nodes, ...), on root (else None)."""
@@ -130,7 +140,8 @@ class Node(Counters):
 
     def share(self, flag: bool) -> bool:
         """Root's answer, on every rank."""
-        word = np.array([flag], dtype=np.int64)
+        word = self._word
+        word[0] = flag
         self._wait_for("a word from root")
         self.world.Bcast(word)
         self.waiting = None

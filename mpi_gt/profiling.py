@@ -39,8 +39,10 @@ class Clock:
         now = time.perf_counter() if self._pause_began is None else self._pause_began
         return now - self._started - self._paused
 
-    def stop(self) -> None:
-        self._pause_began = time.perf_counter()
+    def stop(self) -> float:
+        """Until `go_on`; the seconds so far."""
+        self._pause_began = now = time.perf_counter()
+        return now - self._started - self._paused
 
     def go_on(self) -> None:
         assert self._pause_began is not None

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from .directory import RunDirectory
 from .folder import clear
 from .metrics import Measurement
 from .status import process_facts, read_facts, write_json
-from .summary import METRICS, MetricsRow, mean_of, summarise, sweep_of
+from .summary import METRICS, Block, MetricsRow, mean_of, summarise, sweep_of
 
 Array = NDArray[Any]
 
@@ -28,6 +27,7 @@ class Recorder:
 
     def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
         self._rows: list[MetricsRow] = []
+        self._blocks: list[Block] = []  # whose rows are made when somebody asks for them
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.profile: dict[str, Any] = {}
@@ -39,6 +39,7 @@ class Recorder:
                 self.facts.update({name: before[name] for name in kept if name in before})
             self.directory = RunDirectory(Path(config.out))
         self._config = config
+        self._seeds = config.seed_list
         self._before_last: dict[str, Any] | None = None
         self._progress = display.choose_progress(config.iterations, config.quiet)
         self._save()
@@ -52,7 +53,13 @@ class Recorder:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [row._asdict() for row in self._rows]
+        return [row._asdict() for row in self._all_rows()]
+
+    def _all_rows(self) -> list[MetricsRow]:
+        for block in self._blocks:
+            self._rows += block.rows()
+        self._blocks.clear()
+        return self._rows
 
     def start(self) -> None:
         """From the beginning, in a directory without anything of an earlier run."""
@@ -114,30 +121,24 @@ class Recorder:
         self._before_last = None
         self._progress.begin(label)
 
-    def write(
-        self, label: str, iteration: int, seconds: float, measured: Measurement | None
-    ) -> None:
+    def write(self, label: str, iteration: int, seconds: float, measured: Measurement) -> None:
         """One row for each seed."""
-        assert measured is not None
         columns = [getattr(measured, metric) for metric in METRICS]
-        rows = list(
-            map(
-                MetricsRow,
-                repeat(label),
-                self._config.seed_list,
-                repeat(iteration),
-                *(repeat(None) if values is None else values.tolist() for values in columns),
-                repeat(round(seconds, 6)),
-                repeat(int(measured.bytes)),
-            )
+        block = Block(
+            label,
+            self._seeds,
+            iteration,
+            [None if values is None else values.tolist() for values in columns],
+            round(seconds, 6),
+            int(measured.bytes),
         )
-        self._rows += rows
+        self._blocks.append(block)
         if self.directory:
             if iteration % self._config.stride:
                 self._before_last = self.directory.mark()
-            self.directory.append(rows)
+            self.directory.append(block)
         if measured.lost is not None and measured.lost.any():
-            self._warn_of_lost_message(rows[int(np.argmax(measured.lost))])
+            self._warn_of_lost_message(list(block.rows())[int(np.argmax(measured.lost))])
         self._progress.update(iteration, lambda: f"{measured}  {seconds:.1f} s")
 
     def _warn_of_lost_message(self, row: MetricsRow) -> None:
@@ -159,7 +160,7 @@ class Recorder:
             mark = self.directory.mark() if self.directory else None
             self.facts["progress"][label] = {"metrics": mark, "output": None}
         else:
-            last = self._rows[-self._config.seeds :]
+            last = self._all_rows()[-self._config.seeds :]
             self.facts["results"][label] = {
                 "final": {
                     metric: mean_of([getattr(row, metric) for row in last]) for metric in METRICS
@@ -224,7 +225,7 @@ class Recorder:
                 write_json(self.directory.path / "sweep.json", self.facts["sweep"])
             outputs = [label for label, it in self.facts["progress"].items() if it["output"]]
             self.directory.close(map(self._name, outputs))
-            if self._rows:
+            if self._all_rows():
                 self._draw(self.directory.path)
         del self.facts["progress"], self.facts["process"]
         status = "failed" if exit_code else "finished"

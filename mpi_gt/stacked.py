@@ -4,6 +4,7 @@ The oracle of the tests, and the baseline in which communication costs nothing. 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,9 @@ class StackedNode:
 
     def walk(
         self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
-    ) -> Callable[[int, Any], tuple[int, Any, Any]]:
+    ) -> Callable[[int, list[Any]], int]:
         grad = NextGradient(self, gradient)
-        return lambda t, state: walk(step, self, t, last, state, self.mix, grad)
+        return partial(walk, step, self, self.mix, grad, last)
 
     def _times(self, z: Array) -> Array:
         matrix = self._matrix.astype(z.dtype, copy=False)

@@ -1,7 +1,8 @@
 """Numbers of whole runs, out of the rows of metrics.csv."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 
@@ -23,6 +24,29 @@ class MetricsRow(NamedTuple):
 
 COLUMNS = MetricsRow._fields
 METRICS = COLUMNS[3:-2]
+
+
+class Block(NamedTuple):
+    """The rows of one measurement, which differ in the seed and the metrics."""
+
+    algorithm: str
+    seeds: Sequence[int]
+    iteration: int
+    metrics: Sequence[Sequence[float] | None]
+    """In the order of METRICS, a number a seed; None where there is no such metric."""
+    seconds: float
+    bytes: int
+
+    def rows(self) -> Iterator[MetricsRow]:
+        return map(
+            MetricsRow,
+            repeat(self.algorithm),
+            self.seeds,
+            repeat(self.iteration),
+            *(repeat(None) if values is None else values for values in self.metrics),
+            repeat(self.seconds),
+            repeat(self.bytes),
+        )
 
 
 def summarise(

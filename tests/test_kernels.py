@@ -4,6 +4,7 @@ import importlib
 import json
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -276,17 +277,17 @@ class TestWalk:
                 node.due = 13  # what was due at 20 is now due at once
             return f"state {t}"
 
-        def walk(t, state):
-            return way.walk(step, node, t, 15, state, "mix", "grad")
-
-        assert walk(0, "start") == (1, "start", "state 1")
+        walk = partial(way.walk, step, node, "mix", "grad", 15)
+        states = ["start"]
+        assert (walk(0, states), states) == (1, ["start", "state 1"])
         node.due = 5
-        assert walk(1, "state 1") == (5, "state 4", "state 5")
+        assert (walk(1, states), states) == (5, ["state 4", "state 5"])
         node.due = 20
-        assert walk(5, "state 5") == (13, "state 12", "state 13")
+        assert (walk(5, states), states) == (13, ["state 12", "state 13"])
         node.due = 20
-        assert walk(13, "state 13") == (15, "state 14", "state 15")
+        assert (walk(13, states), states) == (15, ["state 14", "state 15"])
         assert taken == list(range(1, 16))
+        assert (walk(15, states), states) == (15, [None, "state 15"])
 
     def test_an_error_and_a_signal_end_it(self, way):
         node = way.Counters()
@@ -300,10 +301,10 @@ class TestWalk:
         state = ["some state"]
         before = sys.getrefcount(state)
         with pytest.raises(KeyboardInterrupt):
-            way.walk(step, node, 0, 1000, state, None, None)
+            way.walk(step, node, None, None, 1000, 0, [state])
         assert node.iteration in (3, 4)
         with pytest.raises(ZeroDivisionError):
-            way.walk(lambda *_: 1 / 0, node, 0, 1000, state, None, None)
+            way.walk(lambda *_: 1 / 0, node, None, None, 1000, 0, [state])
         assert sys.getrefcount(state) == before
 
 

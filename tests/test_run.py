@@ -15,7 +15,7 @@ from mpi_gt.cli import main
 from mpi_gt.config import RunConfig
 from mpi_gt.directory import RunDirectory
 from mpi_gt.errors import Diverged, UserError
-from mpi_gt.summary import COLUMNS, MetricsRow
+from mpi_gt.summary import COLUMNS, Block
 
 
 def stacked(**options):
@@ -122,6 +122,7 @@ def test_float32():
     assert not result.facts["warnings"]
 
 
+@pytest.mark.figures
 def test_divergence_keeps_what_was_measured(tmp_path):
     out = tmp_path / "run"
     with pytest.raises(Diverged, match=r"after iteration 10: node \d, seed 1"):
@@ -131,6 +132,7 @@ def test_divergence_keeps_what_was_measured(tmp_path):
     assert (facts["status"], facts["exit_code"]) == ("failed", 3)
     assert "seed 1" in facts["error"]
     assert not (out / "final.npz").exists()
+    assert (out / "gap.png").exists()
 
 
 def test_divergence_names_the_node_whose_state_it_is(tmp_path):
@@ -380,12 +382,13 @@ def test_rows_of_any_label_are_read_as_they_were_written(tmp_path):
     directory.begin()
     told = []
     for label in ("gt:lr=0.1,order=atc", 'mine:"100%",%s %d%%', "plain"):
-        block = [
-            MetricsRow(label, seed, 7, 0.1 + seed, 1e-300, -0.0, 1e22, None, 0.5, 1e-06, 2**60)
-            for seed in (0, 2**64 - 1)
-        ]
+        metrics = [0.1, 5e-324], [1e-300, 1e300], [-0.0, 2 / 3], [1e22, 1e16], None, [0.5, 1.0]
+        block = Block(label, (0, 2**64 - 1), 7, metrics, 1e-06, 2**60)
         directory.append(block)
-        told += [row._asdict() for row in block]
+        rows = list(block.rows())
+        assert rows[0] == (label, 0, 7, 0.1, 1e-300, -0.0, 1e22, None, 0.5, 1e-06, 2**60)
+        told += [row._asdict() for row in rows]
+    assert len(told) == 6
     assert directory.rows_until(directory.mark()) == told
     with (tmp_path / "metrics.csv").open(newline="") as file:
         assert {row["algorithm"] for row in csv.DictReader(file)} == {r["algorithm"] for r in told}

@@ -11,7 +11,7 @@ import os
 import warnings
 from types import ModuleType
 
-VERSION = 3  # as in module.c: of what these two know of each other
+VERSION = 4  # as in module.c: of what these two know of each other
 
 C: ModuleType | None = None
 

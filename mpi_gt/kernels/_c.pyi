@@ -104,8 +104,8 @@ class Huber:
     def evaluate(self, x: Array, /) -> tuple[Array, Array] | None: ...
 
 def walk(
-    step: Any, node: Counters, t: int, last: int, state: Any, mix: Any, grad: Any, /
-) -> tuple[int, Any, Any]: ...
+    step: Any, node: Counters, mix: Any, grad: Any, last: int, t: int, states: list[Any], /
+) -> int: ...
 def uniform(out: Array, seeds: Array, word: int, block: int, row: int, /) -> None: ...
 def slopes(
     z: Array, labels: Array, scale: float, loss: Array | None, correct: Array | None, /
@@ -117,6 +117,6 @@ def report(
     sent: Any,
     columns: tuple[Array, ...],
     vectors: tuple[Array, ...],
-    rest: tuple[Array, ...],
+    state: tuple[Array, ...],
     /,
 ) -> Array | None: ...

@@ -2,12 +2,12 @@
 #define KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 3 /* as in __init__.py */
+#define VERSION 4 /* as in __init__.py */
 #define FUNCTION(name, text) \
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 
 static PyMethodDef functions[] = {
-    FUNCTION(walk, "walk(step, node, t, last, state, mix, grad) -> t, before, state"),
+    FUNCTION(walk, "walk(step, node, mix, grad, last, t, states) -> t"),
     FUNCTION(uniform, "uniform(out, seeds, word, block, row)"),
     FUNCTION(slopes, "slopes(z, labels, scale, loss, correct)"),
     FUNCTION(stamp, "stamp(stamps, code)"),

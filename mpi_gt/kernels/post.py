@@ -204,18 +204,21 @@ class NextGradient:
 
 
 def walk(
-    step: Callable[..., Any], node: Any, t: int, last: int, state: Any, mix: Any, grad: Any
-) -> tuple[int, Any, Any]:
-    """Steps t + 1, t + 2, ... until one is due or the last.
+    step: Callable[..., Any], node: Any, mix: Any, grad: Any, last: int, t: int, states: list[Any]
+) -> int:
+    """Steps t + 1, t + 2, ... until one is due or the last, from the last of `states`.
 
-    Gives its iteration, the state before it and that after it.
+    Gives its iteration, and leaves in `states` the state before it and that after it. On the way
+    nobody holds any but these two: their arrays may be those of the next.
     """
-    before = None
+    before, state = None, states[-1]
+    states.clear()
     while t < last:
         t += 1
         node.iteration = t
-        before = None  # its arrays may be those of the next state
+        before = None
         before, state = state, step(t, state, mix, grad)
         if t >= node.due:
             break
-    return t, before, state
+    states += (before, state)
+    return t

@@ -40,18 +40,24 @@ static int all_like(PyObject *tuple, PyArrayObject *model) {
     return 1;
 }
 
-/* report(x, xbar, sent, columns, vectors, rest): a line for each seed, of consensus, sent, whether
-   any value of these or of the rest is suspect, the columns (seeds,) and the vectors (seeds, d);
+static int is_among(PyObject *thing, PyObject *tuple) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++)
+        if (PyTuple_GET_ITEM(tuple, i) == thing) return 1;
+    return 0;
+}
+
+/* report(x, xbar, sent, columns, vectors, state): a line for each seed, of consensus, sent, whether
+   any value of these or of the state is suspect, the columns (seeds,) and the vectors (seeds, d);
    None where something is not like x or not float64. */
 PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 6) {
-        PyErr_SetString(PyExc_TypeError, "report takes x, xbar, sent, columns, vectors and rest");
+        PyErr_SetString(PyExc_TypeError, "report takes x, xbar, sent, columns, vectors and state");
         return NULL;
     }
     PyArrayObject *x = (PyArrayObject *)arguments[0];
-    PyObject *columns = arguments[3], *vectors = arguments[4], *rest = arguments[5];
+    PyObject *columns = arguments[3], *vectors = arguments[4], *state = arguments[5];
     if (!is_plain(arguments[0]) || PyArray_TYPE(x) != NPY_DOUBLE || PyArray_NDIM(x) != 2 ||
-        !is_alike(arguments[1], x) || !all_like(vectors, x) || !all_like(rest, x) ||
+        !is_alike(arguments[1], x) || !all_like(vectors, x) || !all_like(state, x) ||
         !PyTuple_Check(columns) || !PyLong_Check(arguments[2]))
         Py_RETURN_NONE;
     npy_intp seeds = PyArray_DIM(x, 0), d = PyArray_DIM(x, 1), heads = PyTuple_GET_SIZE(columns);
@@ -75,8 +81,11 @@ PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(vectors); i++, to += d)
         suspect |= copy(to, width, PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(vectors, i)),
                       seeds, d);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rest); i++)
-        suspect |= look(PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(rest, i)), seeds * d);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(state); i++) {
+        PyObject *z = PyTuple_GET_ITEM(state, i);
+        if (z != arguments[0] && !is_among(z, vectors)) /* those are looked at anyway */
+            suspect |= look(PyArray_DATA((PyArrayObject *)z), seeds * d);
+    }
     const double *at = PyArray_DATA(x), *mean = PyArray_DATA((PyArrayObject *)arguments[1]);
     for (npy_intp seed = 0; seed < seeds; seed++, at += d, mean += d) {
         lines[seed * width] = distance2(at, mean, d);

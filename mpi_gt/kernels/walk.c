@@ -2,37 +2,45 @@
 #include "kernels.h"
 #include <stddef.h>
 
-/* walk(step, node, t, last, state, mix, grad): steps t + 1, t + 2, ... until one is due or the last;
-   its iteration, the state before it and that after it. */
+/* walk(step, node, mix, grad, last, t, states): steps t + 1, t + 2, ... until one is due or the last,
+   from the last of the states; its iteration. The list then holds the state before it and that
+   after it: on the way nobody holds any but these two, whose arrays are those of the next. */
 PyObject *kernels_walk(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 7 || !PyObject_TypeCheck(arguments[1], &CountersType)) {
-        PyErr_SetString(PyExc_TypeError, "walk takes step, node, t, last, state, mix and grad");
+    PyObject *states = count == 7 ? arguments[6] : NULL;
+    if (!states || !PyObject_TypeCheck(arguments[1], &CountersType) || !PyList_Check(states) ||
+        !PyList_GET_SIZE(states)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "walk takes step, node, mix, grad, last, t and a list of states");
         return NULL;
     }
     Counters *node = (Counters *)arguments[1];
-    long long t = PyLong_AsLongLong(arguments[2]), last = PyLong_AsLongLong(arguments[3]);
+    long long last = PyLong_AsLongLong(arguments[4]), t = PyLong_AsLongLong(arguments[5]);
     if (PyErr_Occurred()) return NULL;
-    PyObject *before = Py_NewRef(Py_None), *state = Py_NewRef(arguments[4]);
+    PyObject *result = NULL;
+    Py_ssize_t held = PyList_GET_SIZE(states);
+    PyObject *before = Py_NewRef(Py_None), *state = Py_NewRef(PyList_GET_ITEM(states, held - 1));
+    if (PyList_SetSlice(states, 0, held, NULL)) goto done;
     while (t < last) {
         node->iteration = ++t;
         PyObject *number = PyLong_FromLongLong(t);
-        if (!number) goto failed;
+        if (!number) goto done;
         Py_SETREF(before, Py_NewRef(Py_None)); /* its arrays are those of the next state */
-        PyObject *given[] = {NULL, number, state, arguments[5], arguments[6]};
+        PyObject *given[] = {NULL, number, state, arguments[2], arguments[3]};
         PyObject *made = PyObject_Vectorcall(arguments[0], given + 1,
                                              4 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
         Py_DECREF(number);
-        if (!made) goto failed;
+        if (!made) goto done;
         Py_SETREF(before, state);
         state = made;
-        if (PyErr_CheckSignals()) goto failed;
+        if (PyErr_CheckSignals()) goto done;
         if (t >= node->due) break;
     }
-    return Py_BuildValue("LNN", t, before, state);
-failed:
+    if (!PyList_Append(states, before) && !PyList_Append(states, state))
+        result = PyLong_FromLongLong(t);
+done:
     Py_DECREF(before);
     Py_DECREF(state);
-    return NULL;
+    return result;
 }
 
 /* What a step gets as `grad`: the gradient with the draw of the iteration to come. */

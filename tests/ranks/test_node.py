@@ -188,10 +188,11 @@ def test_topology_is_the_graph(comm):
     node.free()
 
 
-def test_mean_is_summed_in_rank_order(comm, random):
-    everyone = random.standard_normal((comm.size, 2, CHUNK))
+@pytest.mark.parametrize("shape", [(3, 4), (2, CHUNK), (1, CHUNK + 3)])
+def test_mean_is_summed_in_rank_order(comm, random, shape):
+    everyone = random.standard_normal((comm.size, *shape))
     node, _ = make(comm)
-    expected = np.zeros((2, CHUNK))
+    expected = np.zeros(shape)
     for z in everyone:
         expected = expected + z
     expected /= comm.size

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import temporary_files
 
 BENCH = Path(__file__).parent.parent / "scripts" / "bench"
 RANKS = 4
@@ -19,7 +20,9 @@ def sides(monkeypatch, compiler):
 
 
 @pytest.fixture
-def machine(sides, tmp_path):
+def machine(sides, tmp_path, monkeypatch):
+    for name, value in temporary_files().items():
+        monkeypatch.setenv(name, value)
     return sides.Machine(tmp_path)
 
 
@@ -46,3 +49,17 @@ def test_the_reference_mixes_the_same(sides, machine, tmp_path):
         ours = np.fromfile(folder / f"ours-{rank}.bin")
         assert np.ptp(ours) > 1
         np.testing.assert_allclose(ours, theirs[0], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("option", ["log_every=10", "checkpoint_every=10"])
+def test_both_sides_of_an_option_take_turns(sides, machine, tmp_path, option):
+    words = ["option", option, "2", "40", str(tmp_path / "run")]
+    printed = machine.on_ranks(RANKS, sys.executable, str(BENCH / "ours.py"), *words)
+    assert all(float(word) > 0 for word in printed.split())
+    assert [len(line.split()) for line in printed.splitlines()] == [2, 2]
+    table = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    runs_with, runs_without = 3, 2  # one is for neither
+    logged = 5 if option.startswith("log") else 2
+    assert len(table) == 1 + 50 * (runs_with * logged + runs_without * 2)
+    saved = {path.name for path in (tmp_path / "run").rglob("checkpoint*")}
+    assert bool(saved) == option.startswith("checkpoint")

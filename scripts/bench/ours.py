@@ -2,6 +2,9 @@
 
 ours.py run OPTIONS...                      root prints when the loop began, its seconds, and
                                             the largest memory of a rank in bytes
+ours.py option NAME=VALUE PAIRS ITERATIONS DIR
+                                            seconds of loops with that option and without, by
+                                            turns on the same ranks: root prints a pair a line
 ours.py profile ITERATIONS                  processor seconds an iteration with a profile, without
 ours.py mix FOLDER DIM ITERATIONS GRAPH     root prints the seconds of each twentieth; x is left
                                             in FOLDER/ours-RANK.bin
@@ -65,6 +68,50 @@ def timed_mix(folder, dim, iterations, graph):
         print(*(np.diff(stamps) * PARTS / iterations))
 
 
+def timed_option(option, pairs, iterations, directory):
+    """Pace changes with the hour, and with how the ranks lie on the cores, by more than what an
+    option costs: so both sides take turns within one launch."""
+    import gc
+    from dataclasses import replace
+
+    from mpi4py import MPI
+
+    from mpi_gt.building import build
+    from mpi_gt.config import RunConfig
+    from mpi_gt.experiment import solve
+    from mpi_gt.keeper import Keeper
+    from mpi_gt.profiling import NoPhases
+    from mpi_gt.record import NoRecorder, Recorder
+    from mpi_gt.watchdog import Watchdog
+
+    comm = MPI.COMM_WORLD
+    name, value = option.split("=")
+    common = {"iterations": iterations, "log_every": iterations, "seeds": 50, "quiet": True}
+    config = RunConfig.of({**common, "out": directory, name: int(value)})
+    built = build(config, comm)
+    recorder = Recorder(built.config, built.facts) if comm.rank == 0 else NoRecorder()
+    recorder.start()
+    gc.freeze()  # as the command does
+
+    def seconds(config):
+        experiment = replace(built, config=config)
+        keeper = Keeper(config, built.node, built.directory, built.identity, recorder, None)
+        comm.Barrier()
+        began = time.perf_counter()
+        solve(experiment, built.entries[0], recorder, keeper, NoPhases())
+        return time.perf_counter() - began
+
+    with_it = built.config
+    without = replace(with_it, **{name: common.get(name)})
+    with Watchdog(built.node, with_it.watchdog, built.directory, built.hosts):
+        seconds(with_it)  # for neither side: all is new to it
+        for _ in range(pairs):
+            pair = seconds(with_it), seconds(without)
+            if comm.rank == 0:
+                print(*pair, flush=True)
+    built.node.free()
+
+
 def timed_profile(iterations):
     """On one rank: with others, waiting for them would be most of the processor time."""
     import statistics
@@ -99,6 +146,8 @@ if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
     if kind == "run":
         sys.exit(timed_run(rest))
+    if kind == "option":
+        sys.exit(timed_option(rest[0], int(rest[1]), int(rest[2]), rest[3]))
     if kind == "profile":
         sys.exit(timed_profile(int(rest[0])))
     timed_mix(rest[0], int(rest[1]), int(rest[2]), rest[3])

@@ -14,12 +14,14 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from .errors import UserError
 from .status import has_begun
 from .watchdog import read_reports
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 PATIENCE = 20  # seconds that a signal waits for ranks that are still on their way up
+TRIES = 1000  # to find a process number for mpirun
 GRACE = 5  # seconds for mpirun to end by itself once a rank has given up
 
 
@@ -45,14 +47,7 @@ class Child:
         heeded = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
         previous = {number: signal.signal(number, self._pass_on) for number in heeded}
         try:
-            # standard input stays ours: mpirun would stop at reading a terminal from behind
-            self._process = subprocess.Popen(
-                words,
-                env=env,
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                preexec_fn=partial(_prepare, tempfile.gettempdir()),
-            )
+            self._process = _start(words, env)
             if out is not None:
                 threading.Thread(target=_end_stuck, args=[self._process, out], daemon=True).start()
             for number in self.signals:  # came before there was anybody to pass them on to
@@ -60,7 +55,8 @@ class Child:
             self.exit_code = self._wait(self._process, look)
         finally:
             if self._process is not None and self._process.poll() is not None:
-                _remove_session(tempfile.gettempdir(), self._process.pid)
+                for folder in _sessions(tempfile.gettempdir(), self._process.pid):
+                    shutil.rmtree(folder, ignore_errors=True)  # a killed one leaves it
             for number, handler in previous.items():
                 if handler is not None:  # None: a library's own, which Python cannot put back
                     signal.signal(number, handler)
@@ -114,16 +110,35 @@ def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
     process.kill()
 
 
-def _remove_session(temporary: str, pid: int) -> None:
-    """Remove what a killed mpirun of that number leaves: Open MPI does not start beside it."""
-    for name in ("ompi", "prted"):
-        shutil.rmtree(Path(temporary, f"{name}.{pid}"), ignore_errors=True)
+def _start(words: Sequence[str], env: dict[str, str]) -> "subprocess.Popen[bytes]":
+    """mpirun under a process number of which no killed one has left anything behind."""
+    for _ in range(TRIES):
+        with contextlib.suppress(subprocess.SubprocessError):  # this number was refused
+            # standard input stays ours: mpirun would stop at reading a terminal from behind
+            return subprocess.Popen(
+                words,
+                env=env,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=partial(_prepare, tempfile.gettempdir()),
+            )
+    raise UserError(f"remove what killed mpiruns have left: {tempfile.gettempdir()}/ompi.*")
 
 
 def _prepare(temporary: str) -> None:
-    """In the child, before it becomes mpirun."""
+    """In the child, before it becomes mpirun; an error gives up its process number.
+
+    Numbers come round again, on many systems after 32768, and Open MPI does not start beside the
+    folder of an earlier one. Whose that is cannot be told: containers may share it and count alike.
+    """
+    if any(folder.exists() for folder in _sessions(temporary, os.getpid())):
+        raise FileExistsError
     _die_with_parent()
-    _remove_session(temporary, os.getpid())  # numbers come round again, on many systems after 32768
+
+
+def _sessions(temporary: str, pid: int) -> list[Path]:
+    """Where an Open MPI of that process number keeps its files."""
+    return [Path(temporary, f"{name}.{pid}") for name in ("ompi", "prted")]
 
 
 def _die_with_parent() -> None:

@@ -329,14 +329,14 @@ def test_what_a_killed_mpirun_left_is_in_nobody_s_way(openmpi, call, tmp_path):
     spaces = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*spaces, "true"], capture_output=True, check=False).returncode:
         skip_or_fail("this user makes no process namespaces")
-    left = {tmp_path / f"ompi.{pid}" for pid in range(1, 200)}
+    left = {tmp_path / f"ompi.{pid}" for pid in range(1, 100)}
     for folder in left:
         folder.mkdir()
         for name in ("", folder.suffix):
             (folder / f"pmix.{socket.gethostname()}.tool{name}").touch()
     words = ["run", "-n", "2", "--iterations", "3", "--quiet", "--out", tmp_path / "run"]
     call([*spaces, *openmpi.mpi_gt(*words)], env={"TMPDIR": str(tmp_path)})
-    assert len(left - set(tmp_path.glob("ompi.*"))) == 1
+    assert set(tmp_path.glob("ompi.*")) == left  # another's, for all we know
 
 
 def test_what_is_ignored_stays_ignored(openmpi, tmp_path):

@@ -186,6 +186,12 @@ def reached(ratio: float, target: str) -> bool:
     return ratio <= float(bound) if relation == "<=" else ratio >= float(bound)
 
 
+def shown(value: float, unit: str) -> str:
+    if unit == "us" and value >= 1000:
+        return f"{value / 1000:.3g} ms"
+    return f"{value:.3g} {'µs' if unit == 'us' else unit}"
+
+
 def lines(results: dict[str, dict]) -> Iterator[str]:
     yield "| measure | ours | theirs | ratio | to reach | |"
     yield "|---|---|---|---|---|---|"
@@ -193,8 +199,7 @@ def lines(results: dict[str, dict]) -> Iterator[str]:
         if "ratio" not in row:
             yield f"| {row['what']} | | | | {row['reach']} | {row['note']} |"
             continue
-        unit = {"us": "µs", "s": "s"}[row["unit"]]
-        both = f"{row['ours']:.3g} {unit} | {row['theirs']:.3g} {unit}"
+        both = f"{shown(row['ours'], row['unit'])} | {shown(row['theirs'], row['unit'])}"
         mark = "reached" if row["reached"] else "not reached"
         yield f"| {row['what']} | {both} | {row['ratio']:.2f} | {row['reach']} | {mark} |"
 

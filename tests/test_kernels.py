@@ -289,7 +289,10 @@ class TestWalk:
         assert taken == list(range(1, 16))
         assert (walk(15, states), states) == (15, [None, "state 15"])
 
-    def test_an_error_and_a_signal_end_it(self, way):
+    def test_an_error_and_a_signal_end_it(self, way, request):
+        # a shell has its background jobs ignore it
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
         node = way.Counters()
         node.due = 1000
 
@@ -299,13 +302,13 @@ class TestWalk:
             return state
 
         state = ["some state"]
-        before = sys.getrefcount(state)
+        references = sys.getrefcount(state)
         with pytest.raises(KeyboardInterrupt):
             way.walk(step, node, None, None, 1000, 0, [state])
         assert node.iteration in (3, 4)
         with pytest.raises(ZeroDivisionError):
             way.walk(lambda *_: 1 / 0, node, None, None, 1000, 0, [state])
-        assert sys.getrefcount(state) == before
+        assert sys.getrefcount(state) == references
 
 
 def test_a_gradient_of_the_user_s_own_is_called():

@@ -7,7 +7,7 @@ from .errors import Diverged, Stopped, UserError
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from .experiment import Result
+    from .engine.run import Result
 
 __version__ = "0.1.0"
 
@@ -23,13 +23,13 @@ def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
     in this process, without MPI.
     """
     from .config import RunConfig
-    from .experiment import run as run_experiment
+    from .engine.run import run as run_experiment
 
     def make() -> RunConfig:
         return RunConfig.of({"quiet": True, "watchdog": 0, **options})
 
     if comm is None:
         return run_experiment(make())
-    from .agree import on_root
+    from .comm.collective import on_root
 
     return run_experiment(comm.bcast(on_root(comm, make)), comm)

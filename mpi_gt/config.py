@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from .algorithms import ALGORITHMS, Algorithm
-from .custom import is_custom, located, resolve
 from .errors import UserError
 from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
+from .problems.straggler import Straggler
 from .spec import convert, nearest, split_list
-from .straggler import Straggler
 from .trial import cut_iterations, cut_ranks
+from .user_classes import is_custom, located, resolve
 
 if sys.version_info >= (3, 11):
     import tomllib

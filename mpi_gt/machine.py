@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import trial
-from .world import hosts_allotted
+from .launch.detect import hosts_allotted
 
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mpi_gt.launch import brand
-from mpi_gt.world import LAUNCHED
+from mpi_gt.launch.detect import LAUNCHED
+from mpi_gt.launch.mpirun import brand
 
 MPIS = ("openmpi", "mpich")
 ROOT_OF_REPOSITORY = Path(__file__).parent.parent

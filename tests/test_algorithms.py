@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mpi_gt.algorithms import ALGORITHMS
+from mpi_gt.comm.stacked import StackedNode, StackedProblem
 from mpi_gt.graphs import build_network
 from mpi_gt.problems import Huber, Place
-from mpi_gt.stacked import StackedNode, StackedProblem
 
 
 class ReadOnly:

@@ -8,7 +8,7 @@ import pytest
 from support import FIGURES
 
 import mpi_gt
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 from mpi_gt.problems import Huber, Place
 

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import mpi_gt
-from mpi_gt import resume as resume_module
-from mpi_gt.checkpoint import Unusable, as_state, glance, part_path, read_part, write_part
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.config import RunConfig
+from mpi_gt.engine import resume as resume_module
 from mpi_gt.errors import Stopped, UserError
-from mpi_gt.status import announce, mark_failed, read_facts
+from mpi_gt.rundir.checkpoint import Unusable, as_state, glance, part_path, read_part, write_part
+from mpi_gt.rundir.run_json import announce, mark_failed, read_facts
 
 
 class State(NamedTuple):
@@ -91,7 +91,7 @@ def resume(out, *words, expect=0):
 
 def stop_at(monkeypatch, iteration, label=None):
     """Have the run be asked to stop before that iteration, as a signal would."""
-    from mpi_gt.keeper import Keeper
+    from mpi_gt.engine.checkpointer import Keeper
 
     attend = Keeper.attend
 
@@ -158,7 +158,7 @@ def test_a_comparison_goes_on_within_its_algorithms(tmp_path, monkeypatch):
     reference, out = tmp_path / "reference", tmp_path / "run"
     assert main([*words, "--out", str(reference), "--quiet"]) == 3
 
-    from mpi_gt.keeper import Keeper
+    from mpi_gt.engine.checkpointer import Keeper
 
     attend, calls = Keeper.attend, []
 
@@ -305,7 +305,7 @@ def test_an_extended_run_keeps_its_stride(tmp_path):
 
 def test_killed_between_the_last_checkpoint_and_the_end(tmp_path, monkeypatch, reference):
     """The checkpoint is of the last iteration, whose measurement is not in what it goes on from."""
-    from mpi_gt.record import Recorder
+    from mpi_gt.engine.recorder import Recorder
 
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -442,7 +442,7 @@ def test_a_status_can_be_told_on_a_full_disk(tmp_path, monkeypatch):
 
 
 def test_a_directory_that_is_gone(tmp_path, monkeypatch, capsys):
-    from mpi_gt.keeper import Keeper
+    from mpi_gt.engine.checkpointer import Keeper
 
     out = tmp_path / "run"
     attend = Keeper.attend
@@ -483,7 +483,7 @@ def test_status_tells_the_truth(tmp_path, monkeypatch, capsys, reference):
 
 
 def test_a_directory_in_use_is_left_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("mpi_gt.directory.PATIENCE", 0.1)
+    monkeypatch.setattr("mpi_gt.rundir.run_directory.PATIENCE", 0.1)
     out = tmp_path / "run"
     words = ["-m", "mpi_gt", "run", "--stacked", "-n", "3", "--iterations", "1e9", "--quiet"]
     process = subprocess.Popen([sys.executable, *words, "--out", str(out)])

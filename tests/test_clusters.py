@@ -8,11 +8,11 @@ import sys
 import pytest
 from support import ROOT_OF_REPOSITORY
 
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
-from mpi_gt.hosts import BRANDS, hostfile_text, parse_nodes, read_hostfile
+from mpi_gt.launch.detect import hosts_allotted, promised
+from mpi_gt.launch.hostfile import BRANDS, hostfile_text, parse_nodes, read_hostfile
 from mpi_gt.machine import RankFacts, complaints
-from mpi_gt.world import hosts_allotted, promised
 
 HOSTFILES = sorted((ROOT_OF_REPOSITORY / "hostfiles").iterdir())
 TEMPLATES = sorted((ROOT_OF_REPOSITORY / "scripts" / "batch").iterdir())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mpi_gt.algorithms import ALGORITHMS
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.config import RunConfig
 from mpi_gt.errors import UserError
 from mpi_gt.spec import split_list

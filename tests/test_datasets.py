@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.datasets import DATASETS, Prepared, Synthetic, rows_of_node, store
 from mpi_gt.datasets.catalog import Dataset, RawFile
 from mpi_gt.errors import UserError

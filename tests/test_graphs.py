@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support import skip_or_fail
 
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 from mpi_gt.graphs import FAMILIES, WEIGHTS, build_network, rho
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from mpi_gt import kernels
-from mpi_gt.exchange import Message
+from mpi_gt.comm.exchange import Message
 from mpi_gt.fuse import entrywise
-from mpi_gt.kernels import post as twins
+from mpi_gt.kernels import reference as twins
 from mpi_gt.problems import Place
 from mpi_gt.problems.base import Draws
+from mpi_gt.problems.cross_entropy import slopes
 from mpi_gt.problems.huber import Huber
-from mpi_gt.problems.slopes import slopes
 from mpi_gt.problems.truncated_normal import TruncatedNormal
 
 ROOT = Path(__file__).parent.parent

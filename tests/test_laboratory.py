@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 from support import FIGURES, skip_or_fail
 
-from mpi_gt import cli, kernels, scale
-from mpi_gt.bench import BenchPlan, fits_of, size
+from mpi_gt import kernels
+from mpi_gt.cli.laboratory import seconds, speed
+from mpi_gt.cli.main import main
 from mpi_gt.config import EXCHANGES, RunConfig
-from mpi_gt.display_lab import explanations
+from mpi_gt.display.performance import explanations
+from mpi_gt.engine.resume import config_of
 from mpi_gt.errors import UserError
-from mpi_gt.kernels import post as twins
-from mpi_gt.laboratory import seconds, speed
-from mpi_gt.model import Cost, fit
-from mpi_gt.phases import Phases, Stamps
-from mpi_gt.profile import straggler_of
-from mpi_gt.profiling import (
+from mpi_gt.kernels import reference as twins
+from mpi_gt.performance import scaling
+from mpi_gt.performance.bench import BenchPlan, fits_of, size
+from mpi_gt.performance.cost_model import Cost, fit
+from mpi_gt.performance.phases import (
     AWAIT,
     BEGIN,
     EXCHANGE,
@@ -36,8 +37,9 @@ from mpi_gt.profiling import (
     UNATTRIBUTED,
     UPDATE,
 )
-from mpi_gt.resume import config_of
-from mpi_gt.straggler import Straggler
+from mpi_gt.performance.profiler import straggler_of
+from mpi_gt.performance.stamps import Phases, Stamps
+from mpi_gt.problems.straggler import Straggler
 
 
 def test_a_fit_finds_the_numbers_that_made_the_times():
@@ -185,8 +187,10 @@ def test_stamps_add_up_to_phases_however_often_they_are_folded(monkeypatch):
         clock.append(now)
         return now
 
-    monkeypatch.setattr("mpi_gt.kernels.post.perf_counter_ns", tick)
-    monkeypatch.setattr("mpi_gt.phases.stamp", twins.stamp)  # the kernels' clock is the real one
+    monkeypatch.setattr("mpi_gt.kernels.reference.perf_counter_ns", tick)
+    monkeypatch.setattr(
+        "mpi_gt.performance.stamps.stamp", twins.stamp
+    )  # the kernels' clock is the real one
     codes = [BEGIN, PACKING, POST, PACKING, UPDATE, AWAIT, PACKING, GRADIENT, UPDATE, UNATTRIBUTED]
     iterations = 20
     phases = Phases(iterations, range(5, 8))
@@ -433,19 +437,19 @@ def test_scale(openmpi, call, tmp_path):
 
 def test_strong_scaling_needs_a_batch(tmp_path):
     config = RunConfig.of({"problem": "huber"})
-    points = scale.make_points(config, "2,4", "ring", None, tmp_path)
+    points = scaling.make_points(config, "2,4", "ring", None, tmp_path)
     assert {point.mode for point in points} == {"weak"}
     with pytest.raises(UserError, match="has none"):
-        scale.make_points(config, "2,4", "ring", "strong", tmp_path)
+        scaling.make_points(config, "2,4", "ring", "strong", tmp_path)
     for ranks in ("0", "x", "", "2,-1"):
         with pytest.raises(UserError):
-            scale.make_points(config, ranks, "ring", "weak", tmp_path)
+            scaling.make_points(config, ranks, "ring", "weak", tmp_path)
 
 
 def test_scale_finds_an_impossible_graph_before_the_first_run(tmp_path):
     config = RunConfig.of({"problem": "huber"})
     with pytest.raises(UserError, match="hypercube"):
-        scale.make_points(config, "2,3", "ring,hypercube", "weak", tmp_path)
+        scaling.make_points(config, "2,3", "ring,hypercube", "weak", tmp_path)
 
 
 def test_scale_sets_the_batch_of_a_class_of_the_user(tmp_path, monkeypatch):
@@ -455,7 +459,7 @@ def test_scale_sets_the_batch_of_a_class_of_the_user(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     config = RunConfig.of({"problem": "mine:Own"})
-    points = scale.make_points(config, "2,4", "ring", "strong", tmp_path)
+    points = scaling.make_points(config, "2,4", "ring", "strong", tmp_path)
     assert [point.config.problem for point in points] == ["mine:Own:batch=10", "mine:Own:batch=5"]
 
 
@@ -464,19 +468,19 @@ def test_efficiency_is_against_the_smallest():
         {"mode": mode, "graph": "ring", "ranks": n, "seconds_per_iteration": s}
         for mode, n, s in [("strong", 2, 1.0), ("strong", 4, 0.5), ("weak", 2, 1.0), ("weak", 4, 2)]
     ]
-    scale.add_efficiency(rows)
+    scaling.add_efficiency(rows)
     assert [row["efficiency"] for row in rows] == [1, 1, 1, 0.5]
 
 
 def test_predict(capsys):
     words = ["predict", "--nodes", "8", "--latency", "2us", "--bandwidth", "1GB/s", "--dim", "1000"]
-    assert cli.main([*words, "--compute", "5us", "--json"]) == 0
+    assert main([*words, "--compute", "5us", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     ring = next(row for row in found["rows"] if row["graph"] == "ring")
     assert found["bytes"] == 16_000
     assert ring["communication"] == pytest.approx(2e-6 + 2 * 16e3 / 1e9)
     assert ring["iteration"] == pytest.approx(5e-6 + ring["communication"])
-    assert cli.main([*words, "--graph", "exponential"]) == 0
+    assert main([*words, "--graph", "exponential"]) == 0
     assert "exponential" in capsys.readouterr().out
 
 
@@ -498,7 +502,7 @@ def test_predict(capsys):
     ],
 )
 def test_predict_refuses(words, capsys):
-    assert cli.main(["predict", *words]) == 2
+    assert main(["predict", *words]) == 2
     assert "mpi-gt: error:" in capsys.readouterr().err
 
 

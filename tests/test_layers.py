@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import mpi_gt
+from mpi_gt.comm.exchange import EXCHANGES
 from mpi_gt.config import EXCHANGES as NAMES
-from mpi_gt.exchange import EXCHANGES
 
 PACKAGE = Path(mpi_gt.__file__).parent
 
@@ -153,7 +153,7 @@ def test_stacked_and_import_start_no_mpi():
 def test_ranks_do_not_import_what_only_root_needs():
     """Start-up of many ranks is part of the speed."""
     code = (
-        "import sys, mpi_gt.cli, mpi_gt.experiment, mpi_gt.node; "
+        "import sys, mpi_gt.cli.main, mpi_gt.engine.run, mpi_gt.comm.node; "
         "heavy = {'networkx', 'matplotlib', 'rich', 'scipy'} & set(sys.modules); "
         "sys.exit(str(heavy) if heavy else 0)"
     )
@@ -161,7 +161,7 @@ def test_ranks_do_not_import_what_only_root_needs():
 
 
 def test_threads_are_settled_before_numpy_is_imported():
-    code = "import sys, mpi_gt.cli, mpi_gt.parent; sys.exit('numpy' in sys.modules)"
+    code = "import sys, mpi_gt.cli.main, mpi_gt.cli.frontend; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mpi_gt import kernels
+from mpi_gt.comm.stacked import StackedNode
+from mpi_gt.engine.metrics import CONSENSUS, SUSPECT, _report, measure
 from mpi_gt.errors import Diverged
-from mpi_gt.metrics import CONSENSUS, SUSPECT, _report, measure
-from mpi_gt.stacked import StackedNode
 
 NODES, SEEDS, DIM = 4, 3, 5
 

@@ -55,11 +55,11 @@ def test_the_wheel_runs_from_elsewhere(wheel, tmp_path):
         "import mpi_gt\n"
         "assert 'mpi4py.MPI' not in sys.modules\n"
         "assert mpi_gt.__file__.startswith(sys.argv[1])\n"
-        "from mpi_gt.reproduce import EXPERIMENTS, make_study\n"
+        "from mpi_gt.reproduce.study import EXPERIMENTS, make_study\n"
         "[make_study(name, 'literal', True, {}, None) for name in EXPERIMENTS]\n"
-        "from mpi_gt.page import make_page\n"
+        "from mpi_gt.report.page import make_page\n"
         "assert '<main>' in make_page([], '')\n"
-        "from mpi_gt.cli import main\n"
+        "from mpi_gt.cli.main import main\n"
         "main(['--version'])\n"
     )
     words = [sys.executable, "-c", code, str(tmp_path / "site")]

@@ -12,9 +12,10 @@ import pytest
 from browser import Browser
 
 import mpi_gt
-from mpi_gt.cli import main
-from mpi_gt.page import curves, make_page
-from mpi_gt.page.read import read_folders
+from mpi_gt.cli.main import main
+from mpi_gt.report import curves
+from mpi_gt.report.directories import read_folders
+from mpi_gt.report.page import make_page
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from support import FIGURES, ROOT_OF_REPOSITORY
 
-from mpi_gt.asked import parse
-from mpi_gt.cli import main
-from mpi_gt.options import build_parser
+from mpi_gt.cli.configure import parse
+from mpi_gt.cli.main import main
+from mpi_gt.cli.parser import build_parser
 from mpi_gt.problems import Place
 
 README = (Path(__file__).parent.parent / "README.md").read_text()

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from support import FIGURES, finish, start
 
-from mpi_gt.claims import Measured, judge, judge_all, paired
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.config import stepsizes
 from mpi_gt.errors import UserError
-from mpi_gt.reproduce import EXPERIMENTS, alone_in, arguments_of, make_study
-from mpi_gt.status import has_begun
+from mpi_gt.reproduce.claims import Measured, judge, judge_all, paired
+from mpi_gt.reproduce.study import EXPERIMENTS, alone_in, arguments_of, make_study
+from mpi_gt.rundir.run_json import has_begun
 
 SMALL = [
     "--stacked",

@@ -13,8 +13,8 @@ from support import finish, skip_or_fail, start
 from test_checkpoint import assert_same, damage_flip
 from test_launch import facts, ranks_of, wait_for
 
-from mpi_gt.checkpoint import glance, part_path
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
+from mpi_gt.rundir.checkpoint import glance, part_path
 
 SIZE = ["-n", "4", "--seeds", "2", "--quiet", "--graph", "ring"]
 

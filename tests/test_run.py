@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import mpi_gt
-from mpi_gt import plots
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.config import RunConfig
-from mpi_gt.directory import RunDirectory
 from mpi_gt.errors import Diverged, UserError
-from mpi_gt.summary import COLUMNS, Block
+from mpi_gt.plots.metrics import draw_run
+from mpi_gt.rundir.metrics_csv import COLUMNS, Block
+from mpi_gt.rundir.run_directory import RunDirectory
 
 
 def stacked(**options):
@@ -215,7 +215,7 @@ def test_a_stacked_run_stops_when_asked_and_says_so(tmp_path):
 
 def test_lost_message_is_reported_at_once(tmp_path, capsys, monkeypatch):
     """A mix that loses what one neighbour sent breaks mean(s) = mean(g)."""
-    from mpi_gt.stacked import Product, Products, StackedNode
+    from mpi_gt.comm.stacked import Product, Products, StackedNode
 
     def lossy(self, *vectors):
         exact = Products(Product(self._times(z)) for z in vectors)
@@ -400,7 +400,7 @@ def test_figures_of_a_run_that_grew_past_what_can_be_drawn(tmp_path):
     grown = [1.0, 1e100, 1e249, 1e298, 1.7e308]
     lines = [f"dsgd,{seed},{t},{z},{z},0,{z},,,0,0" for t, z in enumerate(grown) for seed in (0, 1)]
     (tmp_path / "metrics.csv").write_text("\n".join([",".join(COLUMNS), *lines]) + "\n")
-    for path in plots.draw_run(tmp_path):
+    for path in draw_run(tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mpi_gt
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 from mpi_gt.problems import Place, Softmax
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.problems import Huber, Place, Softmax
 from mpi_gt.theory import FORMS, Corrected, Paper, Setting, Start, Sums, judge, suggest
 

@@ -12,11 +12,11 @@ from support import skip_or_fail
 
 import mpi_gt
 from mpi_gt.algorithms.base import clip
-from mpi_gt.building import build
 from mpi_gt.config import RunConfig
-from mpi_gt.constants import auditable, combine, setting_of
+from mpi_gt.engine.build import build
 from mpi_gt.graphs import WEIGHTS, build_network, rho
 from mpi_gt.theory import Corrected
+from mpi_gt.theory.constants import auditable, combine, setting_of
 
 # the same examples each time, so that a failure is there for the next one to see
 fixed = settings(

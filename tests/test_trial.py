@@ -5,10 +5,10 @@ import json
 import pytest
 
 import mpi_gt
-from mpi_gt.bench import BenchPlan
-from mpi_gt.cli import main
+from mpi_gt.cli.main import main
 from mpi_gt.config import RunConfig
-from mpi_gt.reproduce import make_study
+from mpi_gt.performance.bench import BenchPlan
+from mpi_gt.reproduce.study import make_study
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from support import finish, start
 
 import mpi_gt
-from mpi_gt.cli import main
-from mpi_gt.watch import look, sparkline
+from mpi_gt.cli.main import main
+from mpi_gt.cli.watch import look, sparkline
 
 ELSEWHERE = {"host": "another-host", "pid": 1}
 
@@ -123,7 +123,7 @@ def test_how_it_ended_is_told(tmp_path, capsys, monkeypatch, facts, age, status,
     tell(folder, **facts)
     if facts.get("process") == ELSEWHERE:
         # from another host a lock may not be seen
-        monkeypatch.setattr("mpi_gt.runs.is_held", lambda path: None)
+        monkeypatch.setattr("mpi_gt.rundir.status.is_held", lambda path: None)
     for name in ("run.json", "metrics.csv"):
         os.utime(folder / name, (time.time() - age,) * 2)
     before = contents(folder)
@@ -144,7 +144,7 @@ def test_a_slow_run_is_not_called_stale(tmp_path, monkeypatch):
         table[number] = ",".join(cells)
     (folder / "metrics.csv").write_text("\n".join(table) + "\n")
     tell(folder, status="running", process=ELSEWHERE)
-    monkeypatch.setattr("mpi_gt.runs.is_held", lambda path: None)
+    monkeypatch.setattr("mpi_gt.rundir.status.is_held", lambda path: None)
     for name in ("run.json", "metrics.csv"):
         os.utime(folder / name, (time.time() - 3600,) * 2)
     assert look(folder).status == "running"

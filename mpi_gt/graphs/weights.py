@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..array_files import read_array, read_table
 from ..errors import UserError
-from ..files import read_array, read_table
 
 if TYPE_CHECKING:
     from networkx import Graph

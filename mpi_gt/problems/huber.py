@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .. import kernels
+from ..array_files import cast, read_arrays
 from ..errors import UserError
-from ..files import cast, read_arrays
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
 from .truncated_normal import TruncatedNormal
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import datasets
+from ..array_files import cast, read_arrays
 from ..errors import UserError
-from ..files import cast, read_arrays
 from ..fuse import entrywise
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
-from .slopes import slopes
+from .cross_entropy import slopes
 
 
 class Shard(NamedTuple):

@@ -1,10 +1,10 @@
 """The convergence theory of the paper as functions: as it is printed, and corrected."""
 
-from .advice import Verdict, judge, suggest
+from .base import Condition, Form
 from .corrected import DIFFERENCES, Corrected
-from .form import Condition, Form
 from .paper import Paper
 from .setting import Setting, Start, Sums
+from .stepsizes import Verdict, judge, suggest
 
 FORMS: tuple[type[Form], ...] = (Paper, Corrected)
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .form import Form
+from .base import Form
 from .setting import Start, Sums, Value
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .advice import judge
-from .form import Form
+from .base import Form
 from .setting import Start, Sums, Value
+from .stepsizes import judge
 
 Array = NDArray[Any]
 

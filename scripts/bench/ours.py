@@ -23,9 +23,10 @@ PARTS = 20
 
 
 def timed_run(arguments):
-    from mpi_gt import cli, experiment
+    from mpi_gt.cli.main import main
+    from mpi_gt.engine import run
 
-    solve = experiment.solve
+    solve = run.solve
 
     def timed(built, *rest):
         began, clock = time.time(), time.perf_counter()
@@ -37,17 +38,17 @@ def timed_run(arguments):
             print(json.dumps({"began": began, "loop": loop, "memory": memory}), flush=True)
         return result
 
-    experiment.solve = timed
-    return cli.main(["run", *arguments])
+    run.solve = timed
+    return main(["run", *arguments])
 
 
 def timed_mix(folder, dim, iterations, graph):
     import numpy as np
     from mpi4py import MPI
 
-    from mpi_gt.exchange import EXCHANGES
+    from mpi_gt.comm.exchange import EXCHANGES
+    from mpi_gt.comm.node import Node
     from mpi_gt.graphs import build_network
-    from mpi_gt.node import Node
 
     comm = MPI.COMM_WORLD
     row = build_network(graph, None, comm.size).row(comm.rank)
@@ -76,13 +77,13 @@ def timed_option(option, pairs, iterations, directory):
 
     from mpi4py import MPI
 
-    from mpi_gt.building import build
     from mpi_gt.config import RunConfig
-    from mpi_gt.experiment import solve
-    from mpi_gt.keeper import Keeper
-    from mpi_gt.profiling import NoPhases
-    from mpi_gt.record import NoRecorder, Recorder
-    from mpi_gt.watchdog import Watchdog
+    from mpi_gt.engine.build import build
+    from mpi_gt.engine.checkpointer import Keeper
+    from mpi_gt.engine.recorder import NoRecorder, Recorder
+    from mpi_gt.engine.run import solve
+    from mpi_gt.engine.watchdog import Watchdog
+    from mpi_gt.performance.phases import NoPhases
 
     comm = MPI.COMM_WORLD
     name, value = option.split("=")
@@ -118,13 +119,13 @@ def timed_profile(iterations):
 
     from mpi4py import MPI
 
-    from mpi_gt.building import build
     from mpi_gt.config import RunConfig
-    from mpi_gt.experiment import solve
-    from mpi_gt.keeper import Keeper
-    from mpi_gt.phases import Phases
-    from mpi_gt.profiling import NoPhases
-    from mpi_gt.record import NoRecorder
+    from mpi_gt.engine.build import build
+    from mpi_gt.engine.checkpointer import Keeper
+    from mpi_gt.engine.recorder import NoRecorder
+    from mpi_gt.engine.run import solve
+    from mpi_gt.performance.phases import NoPhases
+    from mpi_gt.performance.stamps import Phases
 
     config = RunConfig.of({"iterations": iterations, "log_every": iterations, "quiet": True})
     times = {True: [], False: []}

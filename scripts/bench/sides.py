@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mpi_gt import launch, world
 from mpi_gt.graphs import build_network
+from mpi_gt.launch import detect, mpirun
 from mpi_gt.problems import Place
 from mpi_gt.problems.huber import Huber
 
@@ -27,8 +27,8 @@ class Machine:
     def __init__(self, work: Path) -> None:
         self.work = work
         self.out = work / "run"
-        self.mpirun = launch.find_mpirun()
-        self.brand = launch.brand(self.mpirun)
+        self.mpirun = mpirun.find_mpirun()
+        self.brand = mpirun.brand(self.mpirun)
         self.reference = work / "reference"
         compiler = self.mpirun.parent / "mpicc"
         self.build = [str(compiler), "-O3", "-march=native"]
@@ -37,9 +37,9 @@ class Machine:
         run(words)
 
     def environment(self, n: int) -> dict[str, str]:
-        defaults = {"OMPI_MCA_btl_sm_eager_limit": world.EAGER_LIMIT, "OMP_NUM_THREADS": "1"}
-        env = {**defaults, **launch.environment(self.brand, n, None)}
-        return {key: value for key, value in env.items() if key not in world.LAUNCHED}
+        defaults = {"OMPI_MCA_btl_sm_eager_limit": detect.EAGER_LIMIT, "OMP_NUM_THREADS": "1"}
+        env = {**defaults, **mpirun.environment(self.brand, n, None)}
+        return {key: value for key, value in env.items() if key not in detect.LAUNCHED}
 
     def settings(self, n: int) -> dict[str, str]:
         env = self.environment(n)
@@ -47,7 +47,7 @@ class Machine:
 
     def on_ranks(self, n: int, *words: str) -> str:
         """What a command prints, on n ranks."""
-        launcher = launch.command(self.mpirun, self.brand, n, None, self.environment(n))
+        launcher = mpirun.command(self.mpirun, self.brand, n, None, self.environment(n))
         command = [*launcher, *words]
         return run(command, self.environment(n))
 

@@ -12,8 +12,8 @@ from common import (
 )
 from namespaces import wait_until
 
-from mpi_gt.checkpoint import latest
-from mpi_gt.hosts import parse_nodes
+from mpi_gt.launch.hostfile import parse_nodes
+from mpi_gt.rundir.checkpoint import latest
 
 SPREAD = [host for host, slots in parse_nodes(NODES).items() for _ in range(slots)]
 

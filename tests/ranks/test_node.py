@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from mpi_gt.agree import on_root, together
-from mpi_gt.clocks import Alignment, Reading, read_clock
+from mpi_gt.comm.collective import on_root, together
+from mpi_gt.comm.exchange import EXCHANGES
+from mpi_gt.comm.node import CHUNK, NEVER, Node
+from mpi_gt.comm.plan import weights_in_order
+from mpi_gt.comm.timing import fastest, obstacle
 from mpi_gt.errors import UserError
-from mpi_gt.exchange import EXCHANGES
 from mpi_gt.graphs import Row, build_network
-from mpi_gt.kernels.post import Combine
-from mpi_gt.node import CHUNK, NEVER, Node
-from mpi_gt.plan import weights_in_order
-from mpi_gt.rig import fastest, obstacle
+from mpi_gt.kernels.reference import Combine
+from mpi_gt.performance.clock_sync import Alignment, Reading, read_clock
 
 pytestmark = pytest.mark.mpi
 

@@ -10,14 +10,14 @@ import pytest
 from mpi4py import MPI
 
 import mpi_gt
-from mpi_gt import experiment
 from mpi_gt.algorithms import ALGORITHMS
-from mpi_gt.building import build
+from mpi_gt.comm.node import Node
 from mpi_gt.config import EXCHANGES, RunConfig
+from mpi_gt.engine.build import build
+from mpi_gt.engine.run import run as run_experiment
+from mpi_gt.engine.stop import StopRequest
 from mpi_gt.errors import Diverged, Stopped, UserError
 from mpi_gt.graphs import build_network
-from mpi_gt.node import Node
-from mpi_gt.stopping import StopRequest
 
 pytestmark = pytest.mark.mpi
 
@@ -115,7 +115,7 @@ def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, m
 
     monkeypatch.setattr(Node, "walk", walk_and_ask)
     with pytest.raises(Stopped, match=f"after iteration {21 + comm.size} of 1000"):
-        experiment.run(RunConfig.of(options), comm, stop)
+        run_experiment(RunConfig.of(options), comm, stop)
 
 
 def test_divergence_reaches_every_rank(comm):

@@ -1,0 +1,219 @@
+"""`mpi-gt watch`: how a run is doing, seen from another terminal. Reads only."""
+
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..display.results import console, on_terminal
+from ..errors import UserError
+from ..performance.profiler import read_profile
+from ..report.curves import Curve, read_curves
+from ..rundir.checkpoint import latest
+from ..rundir.run_json import read_facts
+from ..rundir.status import time_left, true_status
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+RECENT = 10  # measurements that tell the present pace
+WIDTH = 60  # characters of the curve
+BLOCKS = "▁▂▃▄▅▆▇█"
+STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "stale": "yellow"}
+
+
+@dataclass(frozen=True)
+class View:
+    """What there is to see of a run at one moment."""
+
+    name: str
+    status: str
+    note: str
+    algorithm: str = "-"
+    place: str = ""  # 2 of 3, where there are several algorithms
+    iteration: int = 0
+    iterations: int = 0
+    loss: float | None = None
+    gap: float | None = None
+    gaps: tuple[float, ...] = ()
+    pace: float | None = None  # iterations a second, of late
+    left: str = "-"
+    checkpoint: str = "-"
+    slowest: str = ""
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def over(self) -> bool:
+        return self.status != "running" and self.status != "stale"
+
+
+def look(path: Path) -> View:
+    """The run in that directory, or the latest of those right in it (as `reproduce` makes)."""
+    path = _run_in(path)
+    facts = read_facts(path)
+    status, note = true_status(path, facts)
+    config = facts["config"]
+    curves, _ = read_curves(path / "metrics.csv", path.name)
+    labels = list(facts.get("identity", {}).get("algorithm", {}))
+    saved = latest(path)
+    view: dict[str, Any] = {
+        "name": str(path),
+        "status": status,
+        "note": note,
+        "iterations": config.get("iterations", 0),
+        "checkpoint": _told_checkpoint(saved) if saved else "-",
+        "slowest": _slowest(path),
+        "warnings": tuple(map(str, facts.get("warnings", ()))),
+    }
+    if curves:
+        view.update(_latest(curves[-1], labels, status, config))
+    return View(**view)
+
+
+def _run_in(path: Path) -> Path:
+    if _is_run(path):
+        return path
+    inner = [file for file in path.glob("*/run.json") if _is_run(file.parent)]
+    if not inner:
+        raise UserError(f"{path} holds no run: there is no run.json to read")
+    return max(inner, key=lambda file: file.stat().st_mtime).parent
+
+
+def _is_run(path: Path) -> bool:
+    return isinstance(read_facts(path).get("config"), dict)
+
+
+def _latest(
+    curve: Curve, labels: Sequence[str], status: str, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    iterations, seconds = curve.across["iteration"], curve.across["seconds"]
+    number = labels.index(curve.algorithm) + 1 if curve.algorithm in labels else len(labels)
+    means = {name: values.mean(axis=0) for name, values in curve.metrics.items()}
+    span = min(RECENT, curve.points - 1)
+    elapsed = float(seconds[-1] - seconds[-1 - span])
+    last = {"iteration": str(iterations[-1]), "seconds": str(seconds[-1])}
+    return {
+        "algorithm": curve.algorithm,
+        "place": f"{number} of {len(labels)}" if len(labels) > 1 else "",
+        "iteration": int(iterations[-1]),
+        "loss": float(means["loss"][-1]) if "loss" in means else None,
+        "gap": float(means["gap"][-1]) if "gap" in means else None,
+        "gaps": tuple(means["gap"].tolist()) if "gap" in means else (),
+        "pace": float(iterations[-1] - iterations[-1 - span]) / elapsed if elapsed > 0 else None,
+        "left": time_left(status, last, dict(config), len(labels) - number),
+    }
+
+
+def _told_checkpoint(saved: Mapping[str, Any]) -> str:
+    age = time.time() - saved.get("saved", math.nan)
+    ago = f", {max(0.0, age):.0f} s ago" if math.isfinite(age) and age < 3600 else ""
+    return f"{saved.get('algorithm', '?')} at iteration {saved.get('iteration', '?')}{ago}"
+
+
+def _slowest(path: Path) -> str:
+    """The rank with most work of its own, where the run was profiled."""
+    from ..performance.profiler import OWN
+
+    try:
+        phases = read_profile(path)["phases"]
+        own = [sum(parts) for parts in zip(*(phases[n]["by_rank"] for n in OWN), strict=True)]
+        rank = max(range(len(own)), key=own.__getitem__)
+        return f"rank {rank}, {own[rank] * 1e6:,.0f} µs of its own an iteration"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
+    """The values as a row of blocks, on a log scale where all are positive."""
+    sound = [value for value in values if math.isfinite(value)]
+    if len(sound) < 2:
+        return ""
+    if min(sound) > 0:
+        sound = [math.log(value) for value in sound]
+    count = min(len(sound), width)
+    shown = [sound[(k + 1) * len(sound) // count - 1] for k in range(count)]
+    low, high = min(shown), max(shown)
+    scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BLOCKS[round((value - low) * scale)] for value in shown)
+
+
+def line_of(view: View) -> str:
+    """The view in one line, for what is no terminal."""
+    words = [view.status, view.algorithm, f"{view.iteration}/{view.iterations}"]
+    words += [] if view.gap is None else [f"gap {view.gap:.3e}"]
+    words += [] if view.pace is None else [f"{view.pace:.1f} iterations/s"]
+    words += [f"left {view.left}"] if view.left != "-" else []
+    return "  ".join(words + ([view.note] if view.note else []))
+
+
+def render(view: View) -> "RenderableType":
+    from rich.panel import Panel
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    bar = ProgressBar(total=max(1, view.iterations), completed=view.iteration, width=WIDTH)
+    table.add_row("", bar)
+    rows: list[tuple[str, str]] = [
+        ("algorithm", f"{view.algorithm}  {view.place}".strip()),
+        ("iteration", f"{view.iteration} of {view.iterations}"),
+        ("time left", view.left),
+        ("loss", "-" if view.loss is None else f"{view.loss:.6g}"),
+        ("gap", "-" if view.gap is None else f"{view.gap:.3e}"),
+        ("", sparkline(view.gaps)),
+        ("pace", "-" if view.pace is None else f"{view.pace:.1f} iterations/s"),
+        ("checkpoint", view.checkpoint),
+        ("slowest", view.slowest),
+        *(("warning", warning) for warning in view.warnings),
+        ("note", view.note),
+    ]
+    for name, value in rows:
+        if value:
+            table.add_row(name, Text(value))
+    status = Text(view.status, style=STYLES.get(view.status, "red"))
+    title = Text.assemble(Text(view.name), "  ", status)
+    return Panel(table, title=title, title_align="left")
+
+
+def watch(path: Path, once: bool, every: float) -> int:
+    """Show it until it is over, or Ctrl-C."""
+    try:
+        view = look(path)
+        if once:
+            console(sys.stdout).print(render(view))
+        elif on_terminal():
+            _draw_in_place(view, path, every)
+        else:
+            _print_lines(view, path, every)
+    except KeyboardInterrupt:
+        pass  # the view ends, the run does not hear of it
+    return 0
+
+
+def _draw_in_place(view: View, path: Path, every: float) -> None:
+    from rich.live import Live
+
+    with Live(render(view), console=console(sys.stdout), auto_refresh=False) as live:
+        while not view.over:
+            time.sleep(every)
+            view = look(path)
+            live.update(render(view), refresh=True)
+
+
+def _print_lines(view: View, path: Path, every: float) -> None:
+    """For a file or a pipe: a line whenever there is something new."""
+    said = ""
+    while True:
+        if line_of(view) != said:
+            said = line_of(view)
+            print(said, flush=True)
+        if view.over:
+            return
+        time.sleep(every)
+        view = look(path)

@@ -1,0 +1,84 @@
+"""Mixing a given number of vectors: buffers and requests made once, one exchange a call."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graphs import Row
+from ..kernels.select import Arrival, Post
+from .exchange import Message
+
+if TYPE_CHECKING:
+    from .node import Node
+
+Array = NDArray[Any]
+
+MOST_VECTORS = 64  # in one exchange; as in kernels.h
+
+
+class Arrivals(tuple[Arrival, ...]):
+    """One pending result a vector; `mix(z).wait()` also works where there is but one."""
+
+    def wait(self) -> Array:
+        (only,) = self
+        return only.wait()
+
+
+class Plan:
+    """The buffers, the exchange and the results of mixing a given number of vectors."""
+
+    def __init__(self, node: "Node", vectors: Sequence[Array]) -> None:
+        if not 1 <= len(vectors) <= MOST_VECTORS:
+            raise ValueError(f"mix takes 1 to {MOST_VECTORS} vectors, not {len(vectors)}")
+        self._node = node
+        shape, dtype = vectors[0].shape, vectors[0].dtype
+        if dtype not in (np.float64, np.float32):
+            raise TypeError(f"mix takes vectors of float64 or float32, not of {dtype}")
+        counts = [1] * len(vectors) if node.way.separate else [len(vectors)]
+        degree = len(node.row.neighbours)
+        self._messages = [Message(degree, count, shape, dtype) for count in counts]
+        self._exchange = node.way(node.comm, self._messages)
+        starts = range(0, len(vectors), counts[0])
+        self._shares = [
+            (message, slice(start, start + counts[0]))
+            for message, start in zip(self._messages, starts, strict=True)
+        ]
+        start, finish = self._calls()
+        self.post = Post(
+            node,
+            self,
+            tuple((m.header, m.headers, m.slots, m.received) for m in self._messages),
+            *weights_in_order(node.row, dtype),
+            degree * sum(vector.nbytes for vector in vectors),
+            start,
+            finish,
+            self._fill,
+        )
+        self.post.results = Arrivals(Arrival(self.post, index) for index in range(len(vectors)))
+
+    def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
+        """What starts the exchange, and what awaits the end of it."""
+        way = self._exchange
+        return way.start, None if way.blocking else way.finish
+
+    def _fill(self, *vectors: Array) -> None:
+        """Pack the vectors, of whatever kind they are."""
+        for message, share in self._shares:
+            message.fill(self._node.iteration, self._node.stop_at, vectors[share])
+
+    def silent(self) -> list[int]:
+        """The neighbours from which something has not come, as far as the buffers show it."""
+        stamps = [self._exchange.stamps(which) for which in range(len(self._messages))]
+        stale = np.any([each != self._node.iteration for each in stamps], axis=0)
+        return [j for j, late in zip(self._node.row.neighbours, stale, strict=True) if late]
+
+    def free(self) -> None:
+        self._exchange.free()
+
+
+def weights_in_order(row: Row, dtype: np.dtype[Any]) -> tuple[Array, int]:
+    """The weights in rank order, and the place of the own one among them."""
+    place = sum(neighbour < row.node for neighbour in row.neighbours)
+    return np.insert(row.weights, place, row.own).astype(dtype), place

@@ -1,0 +1,118 @@
+"""All nodes in one process: the same step on State arrays of shape (nodes, seeds, dim).
+
+The oracle of the tests, and the baseline in which communication costs nothing. No MPI.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.reference import NextGradient, walk
+from ..problems.base import Problem
+
+Array = NDArray[Any]
+
+
+class Product:
+    """A z, there at once."""
+
+    def __init__(self, value: Array) -> None:
+        self._value = value
+
+    def wait(self) -> Array:
+        return self._value
+
+
+class Products(tuple[Product, ...]):
+    def wait(self) -> Array:
+        (only,) = self
+        return only.wait()
+
+
+class StackedNode:
+    """Stands where a Node stands, for all nodes at once."""
+
+    is_root = True
+    number = 0
+
+    def __init__(self, matrix: Array, degrees: Array) -> None:
+        self._matrix = matrix
+        self._degrees = degrees
+        self.nodes = len(matrix)
+        self.restart()
+
+    def restart(self) -> None:
+        self.iteration = 0
+        self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # of each node
+        self.due = 0
+        self.forget_appointment()
+
+    def forget_appointment(self) -> None:
+        self.stop_at = int(np.iinfo(np.int64).max)
+
+    def arrive(self) -> None:
+        pass
+
+    def settle(self) -> None:
+        pass
+
+    def mix(self, *vectors: Array) -> Products:
+        for z in vectors:
+            self.bytes_sent += self._degrees * z[0].nbytes
+        return Products(Product(self._times(z)) for z in vectors)
+
+    def walk(
+        self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
+    ) -> Callable[[int, list[Any]], int]:
+        grad = NextGradient(self, gradient)
+        return partial(walk, step, self, self.mix, grad, last)
+
+    def _times(self, z: Array) -> Array:
+        matrix = self._matrix.astype(z.dtype, copy=False)
+        return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
+
+    def mean(self, z: Array, everywhere: bool = True) -> Array:
+        return np.add.reduce(np.asarray(z, dtype=np.float64), axis=0) / self.nodes
+
+    def gather(self, z: Array) -> Array:
+        return z
+
+    def share(self, flag: bool) -> bool:
+        return flag
+
+    def collect(self, z: Array) -> Iterator[Array]:
+        return iter(z)
+
+    def free(self) -> None:
+        pass
+
+
+class StackedProblem:
+    """Stands where a Problem stands: one problem object a node, asked in turn."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self._problems = problems
+        self.dim = problems[0].dim
+
+    def gradient(self, t: int, x: Array) -> Array:
+        return np.stack(
+            [problem.gradient(t, part) for problem, part in zip(self._problems, x, strict=True)]
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """`accuracy` and the like, where the problems have it: of every node."""
+        if name.startswith("_") or not hasattr(self._problems[0], name):
+            raise AttributeError(name)
+        return lambda *at: np.stack([getattr(problem, name)(*at) for problem in self._problems])
+
+    def evaluate(self, x: Array) -> tuple[Array, Array]:
+        """All at one x (seeds, dim), or each at its own, (nodes, seeds, dim)."""
+        places = [x] * len(self._problems) if x.ndim == 2 else x
+        losses, gradients = zip(
+            *(problem.evaluate(at) for problem, at in zip(self._problems, places, strict=True)),
+            strict=True,
+        )
+        return np.stack(losses), np.stack(gradients)

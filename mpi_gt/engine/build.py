@@ -1,0 +1,219 @@
+"""Every rank's part of a run, from its configuration: graph row, problem, algorithms, x_1."""
+
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import machine
+from ..array_files import cast, read_array
+from ..comm.stacked import StackedNode, StackedProblem
+from ..config import AUTO, Entry, RunConfig
+from ..errors import UserError
+from ..graphs import build_network
+from ..problems import Place, Problem
+from ..user_classes import attempt, is_custom, located, try_algorithm, try_problem
+from .identity import identify
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Experiment:
+    """What one rank holds of a run."""
+
+    config: RunConfig
+    node: Any  # a Node, or a StackedNode
+    problem: Any  # a Problem, or a StackedProblem
+    entries: list[Entry]
+    x1: Array
+    facts: dict[str, Any]  # on root: what run.json says of graph and machine
+    directory: Path | None  # where all ranks write, as root sees it
+    identity: str  # of what decides the numbers
+    hosts: list[str] = field(default_factory=list)  # of the neighbours
+    constants: Array | None = None  # this node's, for an audit
+
+
+def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
+    """Every rank's part of the run; a UserError, on all, where the input does not fit together."""
+    if config.stacked:
+        return build_stacked(config)
+    if comm is None:
+        raise UserError("a run needs an MPI communicator, or stacked=True")
+    from ..comm.collective import first_of_host, on_root, together
+    from ..comm.exchange import EXCHANGES
+    from ..comm.node import Node
+
+    if config.n not in (None, comm.size):
+        raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
+    config = replace(config, n=comm.size)
+    config.check_laboratory()
+    ranks = comm.gather(machine.rank_facts())
+    facts: dict[str, Any] = {}
+    first = first_of_host(comm)
+    together(comm, lambda: _prepare(config) if first else None)
+
+    def plan() -> list[tuple[Any, ...]]:
+        """What each rank is sent. Root keeps no more of it than the others do."""
+        network = build_network(config.graph, config.weights, comm.size)
+        facts.update(machine.run_facts(ranks), graph=network.facts())
+        identity, directory = identify(config, network.matrix, facts)
+        parts, starts = _problem_parts(config, comm.size), _starts(config, comm.size)
+        hosts = facts["hosts"]
+        rows = [network.row(node) for node in range(comm.size)]
+        return [
+            (row, parts[row.node], starts[row.node], [hosts[j] for j in row.neighbours],
+             identity, directory)
+            for row in rows
+        ]  # fmt: skip
+
+    row, part, start, hosts, identity, directory = comm.scatter(on_root(comm, plan))
+    auto = config.exchange == AUTO
+    node = Node(comm, row, EXCHANGES["neighbor" if auto else config.exchange])
+    place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
+
+    def make() -> tuple[Problem, Array, list[Entry], Array | None]:
+        problem = _make_problem(config, place)
+        x1 = _first_estimate(config, problem.dim, start)
+        entries = _tried_entries(config, problem, x1)
+        return problem, x1, entries, _constants(config, problem) if config.audit else None
+
+    try:
+        problem, x1, entries, constants = together(comm, make)
+        facts["exchange"] = _settle_exchange(node, auto, 2 * x1.nbytes)
+    except UserError:
+        node.free()
+        raise
+    facts["problem"] = _problem_facts(problem)
+    return Experiment(
+        config, node, problem, entries, x1, facts, directory, identity, hosts, constants
+    )
+
+
+def _constants(config: RunConfig, problem: Problem) -> Array:
+    from ..theory.constants import constants_of  # with the theory, which few runs ask for
+
+    return constants_of(config, problem)
+
+
+def _settle_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
+    """Which exchange it is, and with `auto` what was measured; an error where MPI lacks it."""
+    from ..comm.exchange import EXCHANGES
+    from ..comm.timing import fastest, obstacle
+
+    if auto:
+        chosen, seconds, missing = fastest(node, payload)
+        node.way = EXCHANGES[chosen]
+        return {"name": chosen, "auto": seconds, "missing": missing}
+    name = next(name for name, way in EXCHANGES.items() if way is node.way)
+    reason = obstacle(node, node.way, trial=False)
+    if reason is not None:
+        raise UserError(f"exchange {name} cannot be used here: {reason}")
+    return {"name": name}
+
+
+def build_stacked(config: RunConfig) -> Experiment:
+    if config.n is None:
+        raise UserError("a stacked run needs the number of nodes: -n N")
+    _prepare(config)
+    n = config.n
+    network = build_network(config.graph, config.weights, n)
+    problems = [
+        _make_problem(config, Place(node, n, config.seed_list, config.numpy_dtype, part))
+        for node, part in enumerate(_problem_parts(config, n))
+    ]
+    problem = StackedProblem(problems)
+    x1 = np.stack([_first_estimate(config, problem.dim, start) for start in _starts(config, n)])
+    x1.flags.writeable = False
+    node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
+    entries = _tried_entries(config, problems[0], x1[0])
+    facts = {**machine.run_facts(None), "graph": network.facts()}
+    facts["problem"] = _problem_facts(problems[0])
+    identity, directory = identify(config, network.matrix, facts)
+    known = np.stack([_constants(config, each) for each in problems]) if config.audit else None
+    return Experiment(config, node, problem, entries, x1, facts, directory, identity, [], known)
+
+
+def _prepare(config: RunConfig) -> None:
+    name, kind, options = config.parse_problem()
+    if hasattr(kind, "prepare"):
+        say = _say_nothing if config.quiet else _say
+        attempt(f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, say, **options))
+
+
+def _say(text: str) -> None:
+    """Long work on files is told on standard error, by the one rank that does it."""
+    print(f"mpi-gt: {text}", file=sys.stderr, flush=True)
+
+
+def _say_nothing(text: str) -> None:
+    pass
+
+
+def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
+    name, kind, options = config.parse_problem()
+    if not hasattr(kind, "parts"):
+        return [None] * nodes
+    parts = attempt(f"problem {name}: parts", lambda: kind.parts(nodes, **options))
+    if parts is not None and len(parts) != nodes:
+        raise UserError(f"problem {name}: parts gave {len(parts)} parts for {nodes} nodes")
+    return parts or [None] * nodes
+
+
+def _make_problem(config: RunConfig, place: Place) -> Problem:
+    name, kind, options = config.parse_problem()
+    try:
+        problem: Problem = kind(place, **options)
+    except UserError:
+        raise
+    except ValueError as error:
+        raise UserError(f"problem {name}: {error}") from None
+    except MemoryError as error:
+        raise UserError(f"problem {name} does not fit into memory: {error}") from None
+    except Exception as error:
+        raise UserError(f"problem {name} failed: {located(error)}") from None
+    if not isinstance(getattr(problem, "dim", None), int | np.integer):
+        raise UserError(f"problem {name} has no whole number `dim`")
+    return problem
+
+
+def _problem_facts(problem: Problem) -> dict[str, Any]:
+    return {"dim": int(problem.dim), **(problem.facts() if hasattr(problem, "facts") else {})}
+
+
+def _tried_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:
+    """The algorithms; users' own classes only after a trial."""
+    if is_custom(config.problem):
+        try_problem(config.parse_problem()[0], problem, x1)
+    entries = config.entries()
+    for entry in entries:
+        if entry.custom:
+            try_algorithm(entry.label, entry.algorithm, problem, x1)
+    return entries
+
+
+def _starts(config: RunConfig, nodes: int) -> list[Array | None]:
+    """Each node's x_1 from the file, if there is one."""
+    if config.x1 is None:
+        return [None] * nodes
+    x1 = read_array(Path(config.x1))
+    if x1.ndim not in (1, 2) or (x1.ndim == 2 and len(x1) != nodes):
+        raise UserError(f"{config.x1} has shape {x1.shape}, not (d,) or ({nodes}, d)")
+    return list(np.broadcast_to(x1, (nodes, x1.shape[-1])))
+
+
+def _first_estimate(config: RunConfig, dim: int, start: Array | None) -> Array:
+    """x_1 of one node for all seeds: zeros, unless given."""
+    x1 = np.zeros((config.seeds, dim), config.numpy_dtype)
+    if start is not None and len(start) != dim:
+        raise UserError(f"{config.x1} is for {len(start)} dimensions, but the problem has {dim}")
+    if start is not None:
+        x1[:] = cast(str(config.x1), start, config.numpy_dtype)
+    x1.flags.writeable = False  # several algorithms start from it
+    return x1

@@ -1,0 +1,102 @@
+"""What decides the numbers of a run: a run that goes on must be the same one."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .. import kernels
+from ..config import Entry, RunConfig
+from ..errors import UserError
+from ..rundir.run_json import read_facts
+from ..user_classes import is_custom
+
+Identity = dict[str, Any]
+
+
+def identify(
+    config: RunConfig, matrix: NDArray[Any], facts: dict[str, Any]
+) -> tuple[str, Path | None]:
+    """Root's: the identity, into `facts` and as a hash; and the run directory for all ranks.
+
+    A UserError where the run in the directory, to be taken up, is another one.
+    """
+    if config.out is None:
+        return "", None
+    identity = facts["identity"] = identity_of(config, matrix, config.entries())
+    if config.resume:
+        require_same(config, identity)
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return digest, Path(os.path.abspath(config.out))  # noqa: PTH100 (as root sees it, unresolved)
+
+
+def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Identity:
+    """All that decides the numbers of a run, by name. Root's: others may not see the files."""
+    name, kind, options = config.parse_problem()
+    files = [value for value in options.values() if isinstance(value, str) and _is_file(value)]
+    files += [] if config.x1 is None else [config.x1]
+    sources = [kind] if is_custom(config.problem) else []
+    sources += [type(entry.algorithm) for entry in entries if entry.custom]
+    files += [str(sys.modules[source.__module__].__file__) for source in sources]
+    return {
+        "ranks": config.n,
+        "graph and weights": hashlib.sha256(matrix.tobytes()).hexdigest(),
+        "problem": {name: {key: str(value) for key, value in sorted(options.items())}},
+        "algorithm": {entry.label: _parameters(entry) for entry in entries},
+        "files": {Path(file).name: _sha256(Path(file)) for file in files},
+        "dtype": config.dtype,
+        "seeds": [config.seed, config.seeds],
+        "log-every": config.stride,
+        "stacked": config.stacked,
+        "kernels": kernels.NAME,  # some of them round differently in the last place
+    }
+
+
+def _parameters(entry: Entry) -> dict[str, str]:
+    algorithm: Any = entry.algorithm
+    if not dataclasses.is_dataclass(algorithm):
+        return {"lr": str(entry.lr)}  # a user's class: the rest is in its label and its file
+    return {key: str(value) for key, value in sorted(vars(algorithm).items())}
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    return digest.hexdigest()
+
+
+def require_same(config: RunConfig, identity: Identity) -> None:
+    """Refuse to go on with another run than the one that is there, naming the difference."""
+    before = read_facts(Path(str(config.out))).get("identity")
+    if before is None:
+        return  # it died before it had begun
+    for name, now in identity.items():
+        then = before.get(name)
+        if then != now:
+            raise UserError(
+                f"{config.out} holds another run: its {name} was {_shown(then)}, now it is "
+                f"{_shown(now)}; give another --out, or --overwrite without --resume"
+            )
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) < 300 else f"{text[:300]}..."

@@ -1,0 +1,270 @@
+"""One whole run on the ranks that were built for it, and the only loop there is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import Entry, RunConfig
+from ..errors import Diverged, Stopped, UserError
+from ..fuse import compiled
+from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, Clock, NoPhases
+from ..problems.straggler import Straggler
+from .build import Experiment, build, build_stacked
+from .checkpointer import Keeper
+from .metrics import measure
+from .recorder import NoRecorder, Recorder
+from .resume import announce, take_up
+from .stop import StopRequest
+from .watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from ..performance.profiler import Profiler
+    from ..performance.stamps import Phases
+    from ..theory.audit import Audit
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `run` returns on every rank; `metrics` and `facts` are root's, empty elsewhere."""
+
+    outputs: dict[str, Array]
+    """This node's x_{T+1} by algorithm, (seeds, dim); stacked: all nodes', (nodes, seeds, dim)."""
+    metrics: list[dict[str, Any]]
+    """The rows of metrics.csv."""
+    facts: dict[str, Any]
+    """The content of run.json."""
+    profile: dict[str, Any] = field(default_factory=dict)
+    """The content of profile.json, if a profile was asked for."""
+
+    @property
+    def x(self) -> Array:
+        """The output of the only algorithm."""
+        (only,) = self.outputs.values()
+        return only
+
+
+def run(
+    config: RunConfig, comm: "MPI.Intracomm | None" = None, stop: StopRequest | None = None
+) -> Result:
+    """One whole run. Every rank of `comm` calls it; root measures, records and shows.
+
+    `stop` is this rank's, and may be asked by signals; Stopped is then raised on every rank.
+    """
+    config, take_back = announce(config, comm)
+    experiment = None
+    try:
+        experiment = build(config, comm)
+        audit = _audit(experiment, comm) if config.audit else None
+        recorder = _recorder(experiment, comm)
+    except UserError:
+        if experiment is not None:
+            experiment.node.free()
+        take_back()
+        raise
+    node, directory = experiment.node, experiment.directory
+    keeper = Keeper(config, node, directory, experiment.identity, recorder, stop)
+    profiler = _profiler(experiment)
+    phases = profiler.phases if profiler else NoPhases()
+    observe = audit.observe if audit else None
+    outputs: dict[str, Array] = {}
+    diverged: list[str] = []
+    done: dict[str, str | None] = {}
+    if config.resume:
+        assert directory is not None
+        labels = [entry.label for entry in experiment.entries]
+        done = take_up(config, directory, labels, experiment.identity, recorder, keeper, comm)
+    else:
+        recorder.start()
+    diverged += [f"{label}: {error}" for label, error in done.items() if error is not None]
+    with Watchdog(node, 0 if config.stacked else config.watchdog, directory, experiment.hosts):
+        for entry in experiment.entries:
+            if entry.label in done:
+                continue
+            try:
+                x, seconds = solve(experiment, entry, recorder, keeper, phases, observe)
+            except Diverged as error:
+                diverged.append(f"{entry.label}: {error}")
+                recorder.end(entry.label, None, str(error))
+                continue
+            except Stopped as stopped:
+                recorder.stop(entry.label, Stopped.exit_code, node.iteration)
+                node.free()
+                raise Stopped(f"{entry.label} {stopped}") from None
+            recorder.end(entry.label, seconds, None)
+            if audit:
+                recorder.audit(audit.report())
+            recorder.add(entry.label, "test_accuracy", _test_accuracy(experiment, x))
+            outputs[entry.label] = x
+            if config.out is not None:
+                recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
+            if profiler:
+                recorder.keep_profile(_profile(experiment, profiler, seconds))
+    if config.lr is not None:
+        diverged = []  # some stepsizes of a sweep are too large: that is what it shows
+    recorder.close(Diverged.exit_code if diverged else 0)
+    node.free()
+    if diverged:
+        raise Diverged("; ".join(diverged), recorder.facts)
+    return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
+
+
+def solve(
+    experiment: Experiment,
+    entry: Entry,
+    recorder: Recorder | NoRecorder,
+    keeper: Keeper,
+    phases: "Phases | NoPhases",
+    observe: Callable[[int, Any, Any], None] | None = None,
+) -> tuple[Array, float]:
+    """All iterations of one algorithm: the only loop. Its output and its seconds.
+
+    `observe(t, before, after)` sees each step; its time is not counted.
+    """
+    config, node, problem = experiment.config, experiment.node, experiment.problem
+    algorithm = entry.algorithm
+    gradient = getattr(problem, "_kernel", None) or problem.gradient
+    if config.straggler is not None:
+        gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
+    gradient = phases.watch_gradient(gradient)
+    tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
+    seeds = config.seed_list
+    node.restart()
+    recorder.begin(entry.label)
+
+    def log(t: int, state: Any) -> None:
+        seconds = clock.stop()  # no `with`: all ranks do this at once, and find each call cold
+        phases.enter(METRIC)
+        measured = measure(node, problem, state, tracks, seeds)
+        if measured is not None:
+            phases.enter(LOGGING)
+            recorder.write(entry.label, t, seconds, measured)
+        phases.enter(UNATTRIBUTED)
+        clock.go_on()
+
+    with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
+        start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
+        begin, state, passed = keeper.restore(entry.label, start)
+        clock = Clock(passed)
+        if begin == 0 or (begin == config.iterations and begin % config.stride):
+            log(begin, state)
+        step = phases.watch_step(compiled(algorithm, start))
+        last, stride = config.iterations, config.stride
+        walk = node.walk(step, gradient, last)
+        keeper.attend(begin + 1)
+        t, states = begin, [state]
+        del start, state  # the list alone holds it: see `walk`
+        while t < last:
+            t = walk(t, states)
+            if observe is not None:
+                with phases.during(METRIC), clock.paused():
+                    observe(t, *states)
+            if t % stride == 0 or t == last:
+                log(t, states[-1])
+            if keeper.is_due(t):
+                with phases.during(CHECKPOINT), clock.paused():
+                    keeper.save(entry.label, t, states[-1], clock.seconds)
+            keeper.look_again(t, stride if observe is None else 1)
+    phases.close()
+    return states[-1].x, clock.seconds
+
+
+def _profiler(experiment: Experiment) -> "Profiler | None":
+    if not experiment.config.profile:
+        return None
+    from ..performance.profiler import Profiler
+
+    config = experiment.config
+    return Profiler(experiment.node, config.iterations, config.trace_window)
+
+
+def _profile(experiment: Experiment, profiler: "Profiler", seconds: float) -> dict[str, Any]:
+    """The profile, on root (else empty), with a short stacked run for comparison."""
+    from ..comm.collective import on_root
+
+    config, world = experiment.config, experiment.node.world
+    stacked = on_root(world, lambda: _stacked_seconds(config, seconds))
+    directory = None if config.out is None else Path(config.out)
+    return profiler.report(experiment.facts.get("hosts", []), stacked, directory)
+
+
+def _stacked_seconds(config: RunConfig, seconds: float) -> float | None:
+    """Seconds an iteration of the same experiment without communication; None where it fails.
+
+    All nodes' work in one process, for some iterations: as many as that may do in half a minute.
+    """
+    one = (config.n or 1) * seconds / config.iterations
+    iterations = max(1, min(config.iterations, 200, int(30 / max(one, 1e-9))))
+    quick = replace(
+        config,
+        stacked=True,
+        profile=False,
+        trace_iterations=None,
+        straggler=None,
+        checkpoint_every=None,
+        checkpoint_minutes=None,
+        resume=False,
+        audit=False,
+        out=None,
+        iterations=iterations,
+        log_every=iterations,
+        quiet=True,
+    )
+    nobody = NoRecorder()
+    try:
+        experiment = build_stacked(quick)
+        keeper = Keeper(quick, experiment.node, None, experiment.identity, nobody, None)
+        _, seconds = solve(experiment, experiment.entries[0], nobody, keeper, NoPhases())
+    except Exception:  # a comparison only: not the end of a run that is done
+        return None
+    return seconds / iterations
+
+
+def _test_accuracy(experiment: Experiment, x: Array) -> float | None:
+    """At xbar over the whole test part, mean over seeds; on root, where there is such a part."""
+    if not hasattr(experiment.problem, "test_score"):
+        return None
+    node = experiment.node
+    counts = node.gather(experiment.problem.test_score(node.mean(x)))
+    if counts is None:
+        return None
+    *correct, rows = counts.sum(axis=0).tolist()
+    return sum(correct) / len(correct) / rows if rows else None
+
+
+def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder | NoRecorder:
+    """Root's recorder, or an error on every rank where its directory cannot be made."""
+
+    def make() -> Recorder:
+        return Recorder(experiment.config, experiment.facts)
+
+    if experiment.config.stacked or comm is None:
+        return make()
+    from ..comm.collective import on_root
+
+    return on_root(comm, make) or NoRecorder()
+
+
+def _audit(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Audit":
+    """What looks at each step of the run; root's knows the theory as well."""
+    from ..theory.audit import make_audit
+
+    def ask(make: Callable[[], Any]) -> Any:
+        if experiment.config.stacked or comm is None:
+            return make()
+        from ..comm.collective import on_root
+
+        return on_root(comm, make)
+
+    graph = experiment.facts.get("graph", {})
+    return make_audit(
+        experiment.config, experiment.node, experiment.problem, experiment.constants, graph, ask
+    )

@@ -1,0 +1,149 @@
+"""`mpi-gt doctor`: the facts that decide whether a run works here, and what is wrong with them."""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import machine
+from ..errors import UserError
+from . import detect
+from .mpirun import INSTALL, brand, find_mpirun
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+Facts = list[tuple[str, str]]
+
+SLURM = (
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_MPI_TYPE",
+)
+LENGTHS = (10, 10_000)  # float64 numbers in a message: what latency, what bandwidth costs
+ROUNDS = 50
+
+
+def examine_machine(wrong: str | None = None) -> int:
+    """This process alone: what there is to launch with. `wrong` is what is known to be so."""
+    kind, facts = _launcher_facts()
+    ours = detect.family(machine.library())
+    theirs = {"openmpi": "Open MPI", "mpich": "MPICH"}.get(kind or "")
+    problems = [wrong] if wrong else []
+    if not wrong and theirs is not None and ours in ("Open MPI", "MPICH") and ours != theirs:
+        problems.append(
+            f"mpirun is {theirs}'s, but mpi4py uses {ours}: every rank would be a world of its "
+            f"own. Put {ours}'s mpirun first on the PATH"
+        )
+    if not wrong and kind is None:
+        problems.append(f"no mpirun works here; {INSTALL}")
+    here = machine.rank_facts()
+    facts = [*_common_facts(), *facts, ("this host", f"{here.host}, {here.cores} cores")]
+    warnings = machine.complaints([here], 1)
+    if not problems and not wrong:
+        facts.append(("ranks", "none: `mpi-gt doctor -n 4` looks at four of them"))
+    return _tell(facts, problems, warnings)
+
+
+def examine_ranks(comm: "MPI.Intracomm") -> int:
+    """All ranks call it; root tells."""
+    ranks = comm.gather(machine.rank_facts())
+    times = {length: exchange_time(comm, length) for length in LENGTHS}
+    if ranks is None:
+        return 0
+    promise = detect.promised()
+    per_host = Counter(rank.host for rank in ranks)
+    cores = {rank.host: rank.cores for rank in ranks}
+    facts = [
+        *_common_facts(),
+        ("launcher", promise.launcher if promise else "none"),
+        ("ranks", f"{comm.size} on {len(per_host)} host{'s' if len(per_host) > 1 else ''}"),
+    ]
+    facts += [
+        (f"  {host}", f"{count} ranks, {cores[host]} cores: {count / cores[host]:g} a core")
+        for host, count in per_host.items()
+    ]
+    if comm.size > 1:
+        facts += [
+            ("ring exchange", f"{8 * length:,} bytes to each neighbour in {1e6 * seconds:,.0f} us")
+            for length, seconds in times.items()
+        ]
+    return _tell(facts, [], machine.complaints(ranks, detect.hosts_allotted()))
+
+
+def exchange_time(comm: "MPI.Intracomm", length: int) -> float:
+    """Seconds that one exchange with both neighbours on a ring takes, the median over rounds."""
+    neighbours = sorted({(comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size} - {comm.rank})
+    ring = comm.Create_dist_graph_adjacent(neighbours, neighbours, reorder=False)
+    mine, theirs = np.full(length, float(comm.rank)), np.empty((len(neighbours), length))
+    seconds = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        ring.Neighbor_allgather(mine, theirs)
+        seconds.append(time.perf_counter() - begin)
+    ring.Free()
+    if theirs[:, -1].tolist() != neighbours:
+        raise RuntimeError(f"rank {comm.rank} did not get what its neighbours sent")
+    return statistics.median(seconds)
+
+
+def _common_facts() -> Facts:
+    import mpi4py
+
+    threads = ", ".join(f"{name}={os.environ.get(name, 'unset')}" for name in machine.THREADS)
+    facts = [
+        ("Python", f"{sys.version.split()[0]}, {sys.executable}"),
+        ("mpi4py", mpi4py.__version__),
+        ("MPI library", machine.library().splitlines()[0]),
+        ("threads", threads),
+    ]
+    return facts + [(name, os.environ[name]) for name in SLURM if name in os.environ]
+
+
+def _launcher_facts() -> tuple[str | None, Facts]:
+    """The brand of the mpirun that `mpi-gt run -n` would use, and what srun offers."""
+    facts: Facts = []
+    kind = None
+    try:
+        mpirun = find_mpirun()
+        kind = brand(mpirun)
+        facts.append(("mpirun", f"{mpirun} ({kind})"))
+    except UserError as error:
+        facts.append(("mpirun", str(error)))
+    if promise := detect.promised():
+        facts.append(("launcher", f"{promise.launcher}, {promise.size or '?'} processes"))
+    if srun := shutil.which("srun"):
+        facts.append(("srun --mpi", _srun_offers(srun)))
+    return kind, facts
+
+
+def _srun_offers(srun: str) -> str:
+    try:
+        words = [srun, "--mpi=list"]
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not work: {error}"
+    lines = [line.strip() for line in (answer.stdout + answer.stderr).splitlines()]
+    kinds = [line for line in lines if line and " " not in line]
+    return ", ".join(kinds) or f"does not work: {lines[-1] if lines else 'it says nothing'}"
+
+
+def _tell(facts: Facts, problems: list[str], warnings: list[str]) -> int:
+    """The table and the diagnosis; the exit code."""
+    width = max(len(name) for name, _ in facts) + 2
+    lines = [f"{name:{width}}{value}" for name, value in facts] + [""]
+    lines += [f"problem: {problem}" for problem in problems]
+    lines += [f"warning: {warning}" for warning in warnings]
+    if not problems and not warnings:
+        lines.append("nothing is wrong")
+    print("\n".join(lines), flush=True)
+    return UserError.exit_code if problems else 0

@@ -1,0 +1,141 @@
+"""Lists of hosts for mpirun: Open MPI's `h1 slots=4` and MPICH's `h1:4`, written and read."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..errors import UserError
+from ..spec import nearest
+
+BRANDS = ("openmpi", "mpich")
+
+NAME = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9](?:[\w.-]*\w)?")
+
+# what remote ranks need of our environment beyond what Open MPI sends of its own accord
+SENT = (
+    "MPI_GT_",
+    "PYTHONPATH",
+    "XDG_CACHE_HOME",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "UCX_",
+)
+
+EXAMPLE = {"openmpi": "h1 slots=4", "mpich": "h1:4"}
+SHOWN = {"openmpi": "Open MPI", "mpich": "MPICH"}
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The hosts of a run and how many ranks each takes."""
+
+    path: Path
+    slots: dict[str, int]
+    bare: bool  # some line is a name alone
+
+    @property
+    def total(self) -> int:
+        return sum(self.slots.values())
+
+    def most(self, n: int) -> int:
+        """The most ranks that one host gets of n."""
+        return max(max(self.slots.values()), -(-n // len(self.slots)))
+
+    def settled(self, kind: str, folder: Path) -> "Hosts":
+        """The same with slots on every line: Open MPI takes a lone name for a host full of cores.
+
+        A line a rank, as in $PBS_NODEFILE, would not do for the hosts that have but one.
+        """
+        if kind != "openmpi" or not self.bare:
+            return self
+        path = folder / "hosts"
+        path.write_text(hostfile_text(self.slots, kind), encoding="utf-8")
+        return replace(self, path=path, bare=False)
+
+    def flags(self, kind: str, n: int, env: Mapping[str, str]) -> list[str]:
+        """What mpirun of this brand needs to start n ranks on these hosts."""
+        if kind == "mpich":
+            return ["-f", str(self.path)]
+        # --oversubscribe would put all ranks on the first host
+        mapping = ["--map-by", "slot:OVERSUBSCRIBE"] if n > self.total else []
+        sent = [word for name in sorted(env) if name.startswith(SENT) for word in ("-x", name)]
+        return ["--hostfile", str(self.path), *mapping, "--bind-to", "none", *sent]
+
+
+def parse_nodes(text: str) -> dict[str, int]:
+    """`h1:4,h2:4` as hosts and their slots."""
+    slots: dict[str, int] = {}
+    for item in text.split(","):
+        name, colon, count = item.strip().rpartition(":")
+        if not colon or not count.isdecimal():
+            raise UserError(f"--nodes takes NAME:SLOTS,NAME:SLOTS,..., not '{item.strip()}'")
+        _add(slots, name, int(count), "--nodes")
+    return slots
+
+
+def hostfile_text(slots: Mapping[str, int], kind: str) -> str:
+    """The list in the brand's own format, with the commands that use it."""
+    if kind not in BRANDS:
+        raise UserError(f"unknown MPI '{kind}'{nearest(kind, BRANDS)}")
+    n = sum(slots.values())
+    bare = {"openmpi": "mpirun --hostfile", "mpich": "mpiexec -f"}[kind]
+    lines = [
+        f"# {SHOWN[kind]}: {n} ranks on {len(slots)} host{'s' if len(slots) > 1 else ''}.",
+        f"#   mpi-gt run -n {n} --hostfile THIS_FILE",
+        f"#   {bare} THIS_FILE -n {n} mpi-gt run",
+    ]
+    pattern = {"openmpi": "{} slots={}", "mpich": "{}:{}"}[kind]
+    return "\n".join([*lines, *(pattern.format(*item) for item in slots.items())]) + "\n"
+
+
+def read_hostfile(path: Path, kind: str) -> Hosts:
+    """The hosts in a file; an error where it is in another brand's format."""
+    if kind not in BRANDS:
+        raise UserError(
+            "--hostfile: this mpirun is of neither Open MPI nor MPICH; start it yourself"
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    slots: dict[str, int] = {}
+    bare = False
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if words:
+            where = f"{path}, line {number}"
+            name, count = _parse_line(words, kind, where)
+            bare = bare or words == [name]
+            # a host named again has one slot more for each time, as in $PBS_NODEFILE
+            _add(slots, name, slots.pop(name, 0) + count, where)
+    if not slots:
+        raise UserError(f"{path} names no hosts")
+    return Hosts(path.absolute(), slots, bare)
+
+
+def _parse_line(words: list[str], kind: str, where: str) -> tuple[str, int]:
+    """`h1 slots=4`, `h1:4`, or `h1` alone, which is one slot."""
+    first, *rest = words
+    name, colon, count = first.partition(":")
+    keys = dict(word.partition("=")[::2] for word in rest)
+    foreign = bool(colon) if kind == "openmpi" else "slots" in keys
+    if kind == "openmpi":
+        count = keys.get("slots", "1")
+    if foreign or not (count or "1").isdecimal():
+        raise UserError(
+            f"{where}: '{' '.join(words)}' is not for {SHOWN[kind]}, whose way is "
+            f"'{EXAMPLE[kind]}' (`mpi-gt hostfile --nodes h1:4,h2:4 --mpi {kind}` writes it)"
+        )
+    return name, int(count or "1")
+
+
+def _add(slots: dict[str, int], name: str, count: int, where: str) -> None:
+    if not NAME.fullmatch(name):
+        raise UserError(f"{where}: '{name}' is no host's name")
+    if name in slots:
+        raise UserError(f"{where}: {name} is there twice")
+    if not 1 <= count <= 10**6:
+        raise UserError(f"{where}: {name} must have 1 slot or more, not {count}")
+    slots[name] = count

@@ -1,0 +1,119 @@
+"""`mpi-gt submit`: the Slurm script of a command, checked and handed to sbatch."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import UserError
+from ..spec import integer, nearest
+
+TIME = re.compile(r"(\d+-)?\d+(:\d\d){0,2}")  # as sbatch takes it
+
+LAUNCHERS = {
+    "mpirun": "",
+    "pmix": "export PMIX_MCA_psec=${PMIX_MCA_psec:-native}\nsrun --mpi=pmix ",
+    "pmi2": "srun --mpi=pmi2 ",
+}
+
+# a signal ends `wait`: the second one waits for the run, which is writing its checkpoint
+REQUEUE = """\
+{line} &
+run=$!
+trap 'kill -USR1 $run' USR1
+wait $run
+wait $run
+code=$?
+# 85: stopped at a checkpoint; 86: a neighbour fell silent
+if [ $code = 85 ] || [ $code = 86 ] && [ "${{SLURM_RESTART_COUNT:-0}}" -lt 100 ]; then
+    exec scontrol requeue "$SLURM_JOB_ID"
+fi
+exit $code
+"""
+
+
+def submit(
+    words: Sequence[str],
+    default_out: bool,
+    nodes: str,
+    ntasks_per_node: str,
+    time: str,
+    launcher: str = "mpirun",
+    requeue: bool = False,
+    sbatch: Sequence[str] = (),
+    out: str | None = None,
+    print: bool = False,
+) -> int:
+    """The command `submit`; `words` are the command inside; default_out: it names no `--out`."""
+    text = script(words, default_out, nodes, ntasks_per_node, time, launcher, requeue, list(sbatch))
+    if out is not None:
+        try:
+            Path(out).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write {out}: {error.strerror}") from None
+    if print:
+        sys.stdout.write(text)
+        return 0
+    if shutil.which("sbatch") is None:
+        raise UserError("there is no sbatch here: is this a login node of a Slurm cluster?")
+    answer = subprocess.run(["sbatch"], input=text, text=True, capture_output=True, check=False)
+    if answer.returncode:
+        raise UserError(f"sbatch refused the job: {answer.stderr.strip()}")
+    sys.stdout.write(answer.stdout)
+    return 0
+
+
+def size(nodes: str, ntasks_per_node: str) -> int:
+    """The number of ranks."""
+    counts = [integer("--nodes", nodes), integer("--ntasks-per-node", ntasks_per_node)]
+    if min(counts) < 1:
+        raise UserError("--nodes and --ntasks-per-node must be 1 or more")
+    return counts[0] * counts[1]
+
+
+def script(
+    words: Sequence[str],
+    default_out: bool,
+    nodes: str,
+    ntasks_per_node: str,
+    time: str,
+    launcher: str,
+    requeue: bool,
+    sbatch: Sequence[str],
+) -> str:
+    """The batch script, or an error that says what is wrong with it."""
+    n = size(nodes, ntasks_per_node)
+    if not TIME.fullmatch(time):
+        raise UserError(f"--time must be HH:MM:SS, or D-HH:MM:SS, not '{time}'")
+    if launcher not in LAUNCHERS:
+        raise UserError(f"unknown launcher '{launcher}'{nearest(launcher, LAUNCHERS)}")
+    command, *rest = words
+    if requeue and command != "run":
+        raise UserError(f"--requeue is for run, not for {command}")
+    for option in sbatch:
+        if not option.startswith("-") or "\n" in option:
+            raise UserError(
+                f"--sbatch takes an option of sbatch, as in --sbatch=--mem=4G: '{option}'"
+            )
+    options = [
+        "--job-name=mpi-gt",
+        f"--nodes={nodes}",
+        f"--ntasks-per-node={ntasks_per_node}",
+        f"--time={time}",
+        "--output=mpi-gt-%j.log",
+        *(["--requeue", "--open-mode=append", "--signal=B:USR1@60"] if requeue else []),
+        *sbatch,
+    ]
+    before, _, start = LAUNCHERS[launcher].rpartition("\n")
+    line = start + shlex.join([sys.executable, "-m", "mpi_gt", command, "-n", str(n)])
+    if default_out:
+        line += ' --out="runs/$SLURM_JOB_ID"'
+    if requeue:
+        line += " --resume"
+    line = " ".join([line, *map(shlex.quote, rest)])
+    body = REQUEUE.format(line=line) if requeue else line + "\n"
+    lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options), ""]
+    return "\n".join([*lines, *([before] if before else []), body])

@@ -1,0 +1,317 @@
+"""`mpi-gt bench`: what an exchange costs, by message size, graph and way of exchanging."""
+
+import csv
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import machine, plots
+from ..config import EXCHANGES as NAMES
+from ..errors import UserError
+from ..graphs import build_network, parse_graph
+from ..plots.performance import draw_bench
+from ..rundir.layout import require_free
+from ..rundir.run_json import write_json
+from ..spec import convert, integer, nearest, split_list
+from ..trial import cut_ranks, cut_seconds
+from .cost_model import Cost, fit
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from ..comm.node import Node
+    from ..graphs import Network
+
+Array = NDArray[Any]
+
+FLOOR = "C"
+"""The name under which the same collective called from C stands among the exchanges."""
+COLUMNS = (
+    "graph",
+    "degree",
+    "exchange",
+    "bytes",
+    "samples",
+    "min",
+    "median",
+    "p95",
+    "p99",
+    "MB_per_s",
+)
+GROUP, MOST = 20, 200  # samples between two looks at their spread; at most so many
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What to measure."""
+
+    sizes: tuple[int, ...] = (160, 1600, 16_000, 160_000, 1_600_000)
+    graphs: tuple[str, ...] = ("ring", "er:p=0.7")
+    exchanges: tuple[str, ...] = NAMES
+    seconds: float = 0.5
+    n: int | None = None
+    out: str | None = None
+    overwrite: bool = False
+    reserved: bool = False
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", cut_seconds(self.seconds))
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> "BenchPlan":
+        """From the flags, still as text."""
+        options = dict(given)
+        if "sizes" in options:
+            options["sizes"] = tuple(size("--sizes", text) for text in options["sizes"].split(","))
+        if "graphs" in options:
+            options["graphs"] = tuple(split_list(options["graphs"]))
+        if "exchanges" in options:
+            options["exchanges"] = tuple(options["exchanges"].replace(" ", "").split(","))
+        if "seconds" in options:
+            options["seconds"] = convert("--seconds", float, options["seconds"])
+        if "n" in options:
+            options["n"] = cut_ranks(integer("-n", options["n"]))
+        plan = cls(**options)
+        plan.check()
+        return plan
+
+    def check(self) -> None:
+        for name in self.exchanges:
+            if name not in NAMES:
+                raise UserError(f"unknown exchange '{name}'{nearest(name, NAMES)}")
+        for spec in self.graphs:
+            parse_graph(spec)
+        if not self.graphs:
+            raise UserError("--graphs names no graph")
+        for given in self.sizes:
+            if not 16 <= given <= 2**30 or given % 16:
+                raise UserError(
+                    f"a size must be a multiple of 16 bytes (two vectors of doubles) "
+                    f"in [16, 2^30], not {given}"
+                )
+        if not 0 < self.seconds <= 3600:
+            raise UserError(f"--seconds must be in (0, 3600], not {self.seconds}")
+        if self.n is not None and not 1 <= self.n <= 10**6:
+            raise UserError(f"-n must be in [1, 1000000], not {self.n}")
+
+
+UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def number_of_bytes(what: str, text: str) -> float:
+    """160, 16e3, 125kB, 1.25MB, 4KiB."""
+    letters = text.strip().lower()
+    unit = next(
+        (name for name in sorted(UNITS, key=len, reverse=True) if letters.endswith(name)), ""
+    )
+    try:
+        value = float(letters[: len(letters) - len(unit)]) * UNITS.get(unit, 1)
+    except ValueError:
+        raise UserError(
+            f"{what}: '{text}' is no number of bytes (such as 160, 16kB, 1MB)"
+        ) from None
+    if not math.isfinite(value):
+        raise UserError(f"{what}: '{text}' is no number of bytes")
+    return value
+
+
+def size(what: str, text: str) -> int:
+    """A whole number of bytes."""
+    value = number_of_bytes(what, text)
+    if not math.isclose(value, round(value), rel_tol=1e-12):
+        raise UserError(f"{what}: '{text}' is no whole number of bytes")
+    return round(value)
+
+
+def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
+    """The whole sweep; what was found, on root (else empty)."""
+    from ..comm.collective import on_root
+    from ..comm.exchange import EXCHANGES
+    from ..comm.node import Node
+    from ..comm.timing import obstacle
+
+    if plan.n not in (None, comm.size):
+        raise UserError(f"-n {plan.n} was asked for, but there are {comm.size} MPI ranks")
+    ranks = comm.gather(machine.rank_facts())
+    report = on_root(comm, lambda: _Report(plan, comm.size, ranks))
+    skipped: dict[str, str] = {}
+    for spec in plan.graphs:
+
+        def rows(spec: str = spec) -> list[Any]:
+            network = build_network(spec, None, comm.size)
+            return [network.row(node) for node in range(comm.size)]
+
+        node = Node(comm, comm.scatter(on_root(comm, rows)), EXCHANGES["neighbor"])
+        degree = max(comm.allgather(len(node.row.neighbours)))
+        for name in plan.exchanges:
+            reason = obstacle(node, EXCHANGES[name])
+            if reason is not None:
+                skipped[name] = reason
+                continue
+            for payload in plan.sizes:
+                samples = measure(node, name, payload, plan.seconds)
+                if report:
+                    report.add(spec, degree, name, payload, samples)
+        node.free()
+    return on_root(comm, lambda: report.finish(skipped) if report else {}) or {}
+
+
+def measure(node: "Node", name: str, payload: int, seconds: float) -> Array:
+    """Samples of one exchange: the mean time in batches of about a millisecond, slowest rank's.
+
+    Ends when the median is known to a twentieth, after `seconds`, or after MOST samples.
+    """
+    from ..comm.exchange import EXCHANGES
+    from ..comm.timing import Rig, slowest
+
+    rig = Rig(node, EXCHANGES[name], payload)
+    rig.check(2)
+    (once,) = slowest(node, [rig.seconds(3)])
+    count = min(20, max(1, math.ceil(1e-3 / once)))
+    samples = np.empty(0)
+    while len(samples) < MOST:
+        group = slowest(node, [rig.seconds(count) for _ in range(GROUP)])
+        samples = np.append(samples, group)
+        if samples.sum() * count > seconds or _settled(samples):
+            break
+    rig.check(3)
+    rig.free()
+    return samples
+
+
+def _settled(samples: Array) -> bool:
+    """Whether the 95% interval of the median (by ranks) is within 5% of it on either side."""
+    if len(samples) < 3 * GROUP:
+        return False
+    ordered, half = np.sort(samples), 0.98 * math.sqrt(len(samples))
+    middle = len(samples) / 2
+    low, high = ordered[int(middle - half)], ordered[min(len(samples) - 1, int(middle + half))]
+    return bool(high - low < 0.1 * np.median(samples))
+
+
+class _Report:
+    """Root's: collects, shows progress, writes bench.csv, bench.json and bench.png."""
+
+    def __init__(self, plan: BenchPlan, nodes: int, ranks: Any) -> None:
+        self._plan = plan
+        self._rows: list[dict[str, Any]] = []
+        self._facts = machine.run_facts(ranks)
+        self._directory = Path(plan.out or ".")
+        require_free(self._directory, plan.overwrite or plan.reserved)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write to {self._directory}: {error.strerror}") from None
+        for spec in plan.graphs:  # all graphs are looked at before anything is measured
+            build_network(spec, None, nodes)
+        self._total = len(plan.graphs) * len(plan.exchanges) * len(plan.sizes)
+        self._said = time.monotonic()
+
+    def add(self, graph: str, degree: int, name: str, payload: int, samples: Array) -> None:
+        self._rows.append(row_of(graph, degree, name, payload, samples.tolist()))
+        if not self._plan.quiet and time.monotonic() - self._said > 2:
+            self._said = time.monotonic()
+            _say(f"bench: {len(self._rows)} of {self._total}: {graph}, {name}, {payload} bytes")
+
+    def finish(self, skipped: dict[str, str]) -> dict[str, Any]:
+        floor_file = self._directory / "floor.json"
+        floor = json.loads(floor_file.read_text()) if floor_file.exists() else {}
+        floor_file.unlink(missing_ok=True)
+        rows = [*self._rows, *floor.get("rows", [])]
+        if "skipped" in floor:
+            skipped = {**skipped, FLOOR: floor["skipped"]}
+        found = {
+            "plan": asdict(self._plan),
+            **self._facts,
+            "rows": rows,
+            "fits": fits_of(rows),
+            "skipped": skipped,
+        }
+        write_json(self._directory / "bench.json", found)
+        with (self._directory / "bench.csv").open("w", newline="") as file:
+            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
+        written = ["bench.json", "bench.csv"]
+        if rows and plots.available():
+            draw_bench(self._directory / "bench.png", found)
+            written.append("bench.png")
+        found["written"] = [str(self._directory / name) for name in written]
+        return found
+
+
+def row_of(
+    graph: str, degree: int, name: str, payload: int, samples: Sequence[float]
+) -> dict[str, Any]:
+    low, median, p95, p99 = np.quantile(samples, [0, 0.5, 0.95, 0.99]).tolist()
+    return {
+        "graph": graph,
+        "degree": degree,
+        "exchange": name,
+        "bytes": payload,
+        "samples": len(samples),
+        "min": low,
+        "median": median,
+        "p95": p95,
+        "p99": p99,
+        "MB_per_s": degree * payload / median / 1e6,
+    }
+
+
+def fits_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """latency + bytes / bandwidth of each exchange, graph by graph and over all graphs together."""
+    fits = []
+    for name in dict.fromkeys(row["exchange"] for row in rows):
+        own = [row for row in rows if row["exchange"] == name]
+        graphs = list(dict.fromkeys(row["graph"] for row in own))
+        for graph in [*graphs, None] if len(graphs) > 1 else graphs:
+            part = [row for row in own if graph in (None, row["graph"])]
+            if len({row["bytes"] for row in part}) < 2 or not all(row["degree"] for row in part):
+                continue  # a line needs two points, and a message somebody to go to
+            cost = fit(*([row[key] for row in part] for key in ("degree", "bytes", "median")))
+            fits.append({"exchange": name, "graph": graph, **_plain(cost)})
+    return fits
+
+
+def _plain(cost: Cost) -> dict[str, float | None]:
+    """For JSON, which knows no infinity."""
+    return {key: value if math.isfinite(value) else None for key, value in asdict(cost).items()}
+
+
+def adjacency(network: "Network") -> str:
+    """The graph as the C program reads it."""
+    rows = (network.row(node).neighbours for node in range(len(network.matrix)))
+    return "".join(" ".join(map(str, [len(row), *row])) + "\n" for row in rows)
+
+
+def floor_rows(
+    plan: BenchPlan, nodes: int, execute: Callable[[Path, list[str]], str], folder: Path
+) -> list[dict[str, Any]]:
+    """The same collective called from C; `execute` runs it on the ranks, given a graph's file."""
+    rows = []
+    for number, spec in enumerate(plan.graphs):
+        network = build_network(spec, None, nodes)
+        file = folder / f"graph-{number}.txt"
+        file.write_text(adjacency(network))
+        degree = max(dict(network.graph.degree).values())
+        printed = execute(file, [str(plan.seconds), *map(str, plan.sizes)])
+        for line in printed.splitlines():
+            payload, low, median, p95, p99, taken = line.split()
+            row = row_of(spec, degree, FLOOR, int(payload), [float(median)])
+            row.update(samples=int(taken), min=float(low), p95=float(p95), p99=float(p99))
+            rows.append(row)
+    return rows
+
+
+def _say(text: str) -> None:
+    import sys
+
+    print(text, file=sys.stderr, flush=True)

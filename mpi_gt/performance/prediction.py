@@ -1,0 +1,183 @@
+"""`mpi-gt predict`: the time of an iteration on a machine not at hand, by the cost model."""
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..algorithms import ALGORITHMS
+from ..errors import UserError
+from ..fuse import compiled
+from ..graphs import build_network, parse_graph, rho
+from ..kernels.select import Arrival, Counters, Post
+from .cost_model import Cost
+from .profiler import read_profile
+
+FAMILIES = ("ring", "torus", "hypercube", "exponential", "er:p=0.7", "complete", "star")
+LARGEST = 10**8  # numbers in a vector that is timed here
+DENSE = 2048  # nodes up to which the mixing matrix is looked at
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Seconds of a node's own work in an iteration: `base`, and `each` for every neighbour."""
+
+    base: float
+    each: float
+    source: str
+
+    def seconds(self, degree: float) -> float:
+        return self.base + self.each * degree
+
+
+def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute:
+    """Update of gt-adaptive and the weighted sum at this size, timed now; without the gradient."""
+    if seeds * dim > LARGEST:
+        raise UserError(f"{seeds * dim:,} numbers are too many to time here: give --compute TIME")
+    shape, kind = (seeds, dim), np.dtype(dtype)
+    algorithm = ALGORITHMS["gt-adaptive"]()
+    z = np.linspace(-1, 1, seeds * dim).astype(kind).reshape(shape)
+
+    class Here:
+        def wait(self) -> Any:
+            return z
+
+    state = algorithm.init(z, lambda x: z)
+    step = compiled(algorithm, state)
+    base = _best(lambda: step(1, state, lambda *v: (Here(),) * vectors, lambda x: z))
+    rows = max(1, min(8, 2**26 // max(1, z.nbytes)))
+    headers = np.zeros((rows + 1, 2), dtype=np.int64)
+    received = np.tile(z.reshape(1, -1), (rows, 1))
+    slot, weights = z.copy(), np.full(rows + 1, 1 / (rows + 1), kind)
+    letter = headers[0], headers[1:], (slot,), (received,)
+    post = Post(
+        Counters(), None, (letter,), weights, 0, 0, lambda: None, None, partial(np.copyto, slot)
+    )
+    arrival = Arrival(post, 0)
+
+    def mix() -> None:
+        post(z)
+        arrival.wait()
+
+    each = vectors * _best(mix) / rows
+    return Compute(base, each, "update and weighted sum timed here, without any gradient")
+
+
+def _best(work: Any, budget: float = 0.5) -> float:
+    """The quickest of several tries: what the work takes when nothing gets in its way."""
+    best, spent = math.inf, 0.0
+    while spent < budget:
+        began = time.perf_counter()
+        work()
+        took = time.perf_counter() - began
+        best, spent = min(best, took), spent + took + 1e-6
+    return best
+
+
+def from_profile(directory: Path, dim: int, seeds: int) -> Compute:
+    """A profiled run's own compute, scaled to this size."""
+    profile, facts = _read(directory)
+    size = facts["config"]["seeds"] * facts["problem"].get("dim", dim)
+    scale = seeds * dim / size
+    text = f"compute of {directory}" + (f", times {scale:.3g} for the size" if scale != 1 else "")
+    return Compute(profile["own_seconds"] * scale, 0.0, text)
+
+
+def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        facts = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+        profile = read_profile(directory)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{directory} holds no profiled run: {error}") from None
+    for file, content, keys in (
+        ("profile.json", profile, ("own_seconds", "seconds_per_iteration", "bytes_by_rank")),
+        ("run.json", facts, ("ranks_per_core", "graph", "problem", "config")),
+    ):
+        for key in keys:
+            if key not in content:
+                raise UserError(f"{directory / file} says nothing of {key}: no profiled run")
+    return profile, facts
+
+
+def from_bench(directory: Path, exchange: str) -> Cost:
+    """The fitted cost of an exchange from a bench's directory, over all its graphs."""
+    try:
+        found = json.loads((directory / "bench.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{directory} holds no bench: {error}") from None
+    fitted = found.get("fits") if isinstance(found, dict) else None
+    if not fitted:
+        raise UserError(f"{directory} has no fits: these need two sizes and two ranks")
+    fits = [fit for fit in fitted if fit["exchange"] == exchange]
+    if not fits:
+        known = sorted({fit["exchange"] for fit in fitted})
+        raise UserError(f"{directory} has no fit of {exchange}; it has {', '.join(known)}")
+    fit = fits[-1]  # the last one is over all graphs
+    bandwidth = math.inf if fit["bandwidth"] is None else fit["bandwidth"]
+    return Cost(fit["latency"], bandwidth, fit["per_message"], fit["r2"], fit["worst"])
+
+
+def rows_of(
+    nodes: int, graphs: list[str] | None, payload: int, cost: Cost, compute: Compute
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row a graph, and what was left out; of graphs that were named, an error."""
+    rows, left_out = [], []
+    for spec in graphs or FAMILIES:
+        try:
+            rows.append(_row(nodes, spec, payload, cost, compute))
+        except UserError as error:
+            if graphs is not None:
+                raise
+            left_out.append(f"{spec}: {error}")
+    return rows, left_out
+
+
+def _row(nodes: int, spec: str, payload: int, cost: Cost, compute: Compute) -> dict[str, Any]:
+    if nodes <= DENSE:
+        network = build_network(spec, None, nodes)
+        graph, mixing = network.graph, rho(network.matrix)
+    else:
+        if spec.partition(":")[0].strip() in ("complete", "er", "barbell"):
+            raise UserError(f"{spec} of {nodes} nodes has too many edges to be built here")
+        graph, mixing = parse_graph(spec)(nodes), None
+    degree = max(dict(graph.degree).values())
+    own, exchange = compute.seconds(degree), cost.seconds(degree, payload)
+    total = own + exchange
+    halving = None
+    if mixing is not None:
+        halving = total * (math.log(2) / -math.log(mixing) if mixing > 1e-15 else 1)
+    return {
+        "graph": spec,
+        "degree": degree,
+        "bytes_per_rank": degree * payload,
+        "compute": own,
+        "communication": exchange,
+        "iteration": total,
+        "iterations_per_second": 1 / total if total else None,
+        "rho_A": mixing,
+        "seconds_to_halve_disagreement": halving,
+    }
+
+
+def check(directory: Path, cost: Cost) -> dict[str, Any]:
+    """The model against a profiled run: what it would have said, and by how much it errs."""
+    profile, facts = _read(directory)
+    config = facts["config"]
+    degree = facts["graph"]["degree_max"]
+    sent = max(profile["bytes_by_rank"]) / profile["iterations"]
+    # ranks that share a core take turns
+    own = profile["own_seconds"] * max(1.0, facts["ranks_per_core"])
+    predicted = own + cost.seconds(degree, sent / max(1, degree))
+    measured = profile["seconds_per_iteration"]
+    return {
+        "run": str(directory),
+        "what": f"{config['problem']} on {config['graph'] or 'er'}, {len(facts['hosts'])} ranks",
+        "predicted": predicted,
+        "measured": measured,
+        "error": predicted / measured - 1,
+    }

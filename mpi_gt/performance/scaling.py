@@ -1,0 +1,160 @@
+"""`mpi-gt scale`: the same experiment on more and more ranks, each a profiled run of its own."""
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .. import plots
+from ..config import RunConfig
+from ..errors import UserError
+from ..graphs import build_network
+from ..machine import cores
+from ..plots.performance import draw_scale
+from ..rundir.run_json import write_json
+from ..spec import default_of, has_option, integer, set_option, split_list
+from ..trial import cut_ranks
+from ..user_classes import is_custom
+from .profiler import read_profile
+
+MODES = ("strong", "weak")
+CROWDED = (
+    "where ranks exceed cores (hollow in the figure) the times say something about scheduling "
+    "on this machine, not about a network"
+)
+COLUMNS = (
+    "mode",
+    "graph",
+    "ranks",
+    "degree",
+    "ranks_per_core",
+    "crowded",
+    "batch",
+    "seconds_per_iteration",
+    "exposed_communication",
+    "waiting",
+    "bytes_per_iteration",
+    "efficiency",
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of the series."""
+
+    mode: str
+    graph: str
+    batch: int | None
+    config: RunConfig
+
+
+def make_points(
+    config: RunConfig, ranks: str | None, graphs: str | None, mode: str | None, directory: Path
+) -> list[Point]:
+    """All runs, the smallest first. Weak: the same batch on each node; strong: of all together."""
+    given = ("2,4,8,16" if ranks is None else ranks).split(",")
+    counts = sorted({cut_ranks(integer("--ranks", text)) for text in given})
+    if counts[0] < 1 or counts[-1] > 10**6:
+        raise UserError(f"--ranks must be in [1, 1000000], not {ranks}")
+    modes = MODES if mode in (None, "both") else (str(mode),)
+    if not set(modes) <= set(MODES):
+        raise UserError(f"--mode must be strong, weak or both, not '{mode}'")
+    _, kind, options = config.parse_problem()
+    divisible = has_option(kind, "batch")
+    if "strong" in modes and not divisible:
+        if mode is not None:
+            raise UserError(
+                f"strong scaling divides a batch among the nodes, and problem {config.problem} "
+                "has none: give --mode weak, or a softmax problem"
+            )
+        modes = ("weak",)
+    each = int(options.get("batch", default_of(kind, "batch"))) if divisible else None
+    points = []
+    for chosen in modes:
+        for graph in split_list(graphs or "ring,er:p=0.7"):
+            for n in counts:
+                batch = each
+                if batch is not None and chosen == "strong":
+                    batch = max(1, batch * counts[-1] // n)
+                name = "".join(c if c.isalnum() or c in "-_" else "-" for c in graph)
+                problem = config.problem
+                if batch is not None:
+                    module, colon = "", ""
+                    if is_custom(problem):
+                        module, colon, problem = problem.partition(":")
+                    problem = module + colon + set_option(problem, "batch", str(batch))
+                made = replace(
+                    config,
+                    problem=problem,
+                    graph=graph,
+                    n=n,
+                    profile=True,
+                    out=str(directory / f"{chosen}-{name}-{n}"),
+                    overwrite=True,
+                    quiet=True,
+                )
+                made.check()
+                build_network(graph, config.weights, n)  # a graph that n does not suit is told now
+                points.append(Point(chosen, graph, batch, made))
+    return points
+
+
+def carry_out(
+    points: list[Point], directory: Path, execute: Callable[[RunConfig], int], quiet: bool
+) -> tuple[int, list[dict[str, Any]]]:
+    """Run them all and write scale.csv, scale.json and scale.png; exit code and rows."""
+    rows: list[dict[str, Any]] = []
+    code = 0
+    for number, point in enumerate(points, 1):
+        if not quiet:
+            said = f"scale: {number} of {len(points)}: {point.mode}, {point.graph}"
+            print(f"{said}, {point.config.n} ranks", flush=True)
+        code = execute(point.config)
+        if code:
+            break  # what was measured until then is kept
+        rows.append(row_of(point))
+    if not rows:
+        return code, rows
+    add_efficiency(rows)
+    here = cores()
+    write_json(directory / "scale.json", {"cores": here, "note": CROWDED, "rows": rows})
+    with (directory / "scale.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    if plots.available():
+        draw_scale(directory / "scale.png", rows, here)
+    return code, rows
+
+
+def row_of(point: Point) -> dict[str, Any]:
+    folder = Path(str(point.config.out))
+    facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    profile = read_profile(folder)
+    crowd = facts["ranks_per_core"]
+    return {
+        "mode": point.mode,
+        "graph": point.graph,
+        "ranks": point.config.n,
+        "degree": facts["graph"]["degree_max"],
+        "ranks_per_core": crowd,
+        "crowded": crowd > 1,
+        "batch": point.batch,
+        "seconds_per_iteration": profile["seconds_per_iteration"],
+        "exposed_communication": profile["exposed_communication"],
+        "waiting": profile["waiting"]["mean"],
+        "bytes_per_iteration": sum(profile["bytes_by_rank"]) / profile["iterations"],
+    }
+
+
+def add_efficiency(rows: list[dict[str, Any]]) -> None:
+    """Against the smallest number of ranks: 1 is perfect. Strong: time x ranks; weak: time."""
+    base: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        first = base.setdefault((row["mode"], row["graph"]), row)
+        ideal = first["seconds_per_iteration"]
+        if row["mode"] == "strong":
+            ideal *= first["ranks"] / row["ranks"]
+        row["efficiency"] = ideal / row["seconds_per_iteration"]

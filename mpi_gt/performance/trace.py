@@ -1,0 +1,96 @@
+"""trace.json: the phases of every rank on one time axis, in the Chrome trace event format."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .phases import AWAIT, BEGIN, PHASE_OF, PHASES, POST, UNATTRIBUTED
+
+SENT = {POST: "exchange: post", AWAIT: "exchange: wait"}
+
+
+@dataclass(frozen=True)
+class Track:
+    """One rank's stretches of time: (iteration, code, begin, end), in ns of root's clock."""
+
+    rank: int
+    host: str
+    neighbours: Sequence[int]
+    stretches: Any
+    first_exchange: int  # the number of the first exchange among them
+    blocking: bool  # whether a message has come when the post ends
+
+
+def write_trace(path: Path, tracks: Iterable[Track], facts: dict[str, Any]) -> int:
+    """All tracks, event by event; how many events. Perfetto and chrome://tracing open it."""
+    tracks = list(tracks)
+    begins = [int(track.stretches[0][2]) for track in tracks if len(track.stretches)]
+    origin = min(begins, default=0)
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit": "ns", "otherData": ')
+        file.write(json.dumps(facts, allow_nan=False))
+        file.write(', "traceEvents": [')
+        for track in tracks:
+            for event in events_of(track, origin):
+                file.write(",\n" if count else "\n")
+                file.write(json.dumps(event))
+                count += 1
+        file.write("\n]}\n")
+    return count
+
+
+def events_of(track: Track, origin: int) -> Iterator[dict[str, Any]]:
+    """Slices (B and E) for iterations and phases, and a flow (s to f) for each message."""
+    where = {"pid": 0, "tid": track.rank}
+    name = f"rank {track.rank} ({track.host})"
+    yield {"ph": "M", "name": "thread_name", **where, "args": {"name": name}}
+    yield {"ph": "M", "name": "thread_sort_index", **where, "args": {"sort_index": track.rank}}
+
+    def at(kind: str, name: str, time: int, **more: Any) -> dict[str, Any]:
+        return {"ph": kind, "name": name, "ts": (time - origin) / 1000, **where, **more}
+
+    exchange, came = track.first_exchange - 1, 0
+    messages = _messages(track)
+    open_iteration: int | None = None
+    end_of_all = 0
+    for iteration, code, begin, end in track.stretches.tolist():
+        if code == BEGIN:
+            if open_iteration is not None:
+                yield at("E", f"iteration {open_iteration}", begin)
+            open_iteration = iteration
+            yield at("B", f"iteration {iteration}", begin, cat="iteration")
+        end_of_all = end
+        if code == POST:
+            exchange, came = exchange + 1, 0
+        if code == UNATTRIBUTED or open_iteration is None:
+            continue
+        phase = SENT.get(code, PHASES[PHASE_OF[code]])
+        yield at("B", phase, begin, cat=PHASES[PHASE_OF[code]])
+        if code == POST:
+            for part in range(messages[exchange]):
+                for neighbour in track.neighbours:
+                    number = f"{exchange}.{part}:{track.rank}>{neighbour}"
+                    yield at("s", "message", begin, cat="message", id=number)
+        if code == (POST if track.blocking else AWAIT):
+            for neighbour in track.neighbours:
+                number = f"{exchange}.{came}:{neighbour}>{track.rank}"
+                yield at("f", "message", end, cat="message", id=number, bp="e")
+            came += 1
+        yield at("E", phase, end)
+    if open_iteration is not None:
+        yield at("E", f"iteration {open_iteration}", end_of_all)
+
+
+def _messages(track: Track) -> dict[int, int]:
+    """How many messages each exchange sent to a neighbour: as many as are awaited."""
+    counts: dict[int, int] = {}
+    exchange = track.first_exchange - 1
+    for _, code, _, _ in track.stretches.tolist():
+        exchange += code == POST
+        if code in (POST, AWAIT):
+            counts.setdefault(exchange, 0)
+            counts[exchange] += code == (POST if track.blocking else AWAIT)
+    return counts

@@ -1,0 +1,9 @@
+"""Figures, drawn with matplotlib (the extra `plot`)."""
+
+
+def available() -> bool:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True

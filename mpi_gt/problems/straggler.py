@@ -1,0 +1,55 @@
+"""A node made slow on purpose: it sleeps before its gradient, it does not take anybody's core."""
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UserError
+from ..spec import convert_options, split
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """`node` sleeps `ms` (plus or minus up to `jitter`) in an iteration, with `probability`."""
+
+    node: int = 0
+    ms: float = 5.0
+    jitter: float = 0.0
+    probability: float = 1.0
+
+    @classmethod
+    def of(cls, text: str) -> "Straggler":
+        _, options = split(f"straggler:{text}")
+        for needed in ("node", "ms"):
+            if needed not in options:
+                raise UserError(f"--straggler needs node=NODE,ms=TIME, not '{text}'")
+        straggler = cls(**convert_options("--straggler", cls, options))
+        straggler._check()
+        return straggler
+
+    def _check(self) -> None:
+        if self.node < 0:
+            raise UserError(f"--straggler: node must be >= 0, not {self.node}")
+        if not (math.isfinite(self.ms) and 0 <= self.jitter <= self.ms <= 600_000):
+            raise UserError(
+                "--straggler: ms must be in [0, 600000] and jitter in [0, ms], "
+                f"not {self.ms} and {self.jitter}"
+            )
+        if not 0 < self.probability <= 1:
+            raise UserError(f"--straggler: probability must be in (0, 1], not {self.probability}")
+
+    def slow(self, gradient: Callable[..., Any], node: int) -> Callable[..., Any]:
+        """The gradient as `node` computes it. The problem's random numbers stay as they are."""
+        if node != self.node:
+            return gradient
+        draw = random.Random(self.node)
+
+        def slowed(t: int, x: Any) -> Any:
+            if self.probability == 1 or draw.random() < self.probability:
+                time.sleep((self.ms + self.jitter * draw.uniform(-1, 1)) / 1000)
+            return gradient(t, x)
+
+        return slowed

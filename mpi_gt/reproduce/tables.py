@@ -1,0 +1,121 @@
+"""What `reproduce` writes of a finished experiment: figure, table, claims."""
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import plots
+from ..plots.metrics import draw_study
+from ..rundir.metrics_csv import COLUMNS, METRICS, mean_of, tail_by_seed
+from ..rundir.run_json import write_json
+from .claims import judge_all
+
+if TYPE_CHECKING:
+    from .study import Study
+
+
+def write_report(study: "Study") -> list[Path]:
+    """metrics.csv, summary.json, summary.md, claims.json, figure.png and figure.pdf."""
+    rows: list[dict[str, str]] = []
+    results = {}
+    for label, config in study.runs.items():
+        folder = Path(config.out or "")
+        with (folder / "metrics.csv").open(newline="") as file:
+            rows += [{**row, "algorithm": label} for row in csv.DictReader(file)]
+        results[label] = json.loads((folder / "run.json").read_text())
+    target = study.directory
+    with (target / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    diverged = {label for label, run in results.items() if run["exit_code"]}
+    summary = {
+        label: {"error": run["error"]} if label in diverged else _summary(rows, label, run)
+        for label, run in results.items()
+    }
+    sound = [row for row in rows if row["algorithm"] not in diverged]
+    claims = judge_all(sound, study.regression)
+    first, last = next(iter(results.values())), max(r["finished"] for r in results.values())
+    write_json(
+        target / "summary.json",
+        {
+            "experiment": study.name,
+            "title": study.title,
+            "note": study.note,
+            "quick": study.quick,
+            "command": study.command,
+            "versions": first["versions"],
+            "mpi": first["mpi"],
+            "graph": first["graph"],
+            "finished": last,
+            "problem": first.get("problem", {}),
+            "methods": summary,
+        },
+    )
+    (target / "claims.json").write_text(json.dumps(claims, indent=2) + "\n")
+    (target / "summary.md").write_text(_markdown(study, summary, claims), encoding="utf-8")
+    written = [
+        target / name for name in ("metrics.csv", "summary.json", "summary.md", "claims.json")
+    ]
+    if plots.available():
+        written += draw_study(target, study.title, study.note)
+    return written
+
+
+def _summary(
+    rows: Iterable[Mapping[str, Any]], label: str, run: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Mean and range over seeds of the tail metrics, and what an iteration costs."""
+    row: dict[str, Any] = {"algorithm": run["config"]["algorithm"]}
+    for metric in METRICS:
+        values = tail_by_seed(rows, label, metric)
+        if values:
+            row[metric] = {"mean": mean_of(list(values)), "min": min(values), "max": max(values)}
+    row["seconds_per_iteration"] = run["seconds_per_iteration"]
+    config = run["config"]
+    row["bytes_per_iteration"] = run["bytes_sent"] / config["seeds"] / config["iterations"]
+    if "test_accuracy" in run:
+        row["test_accuracy"] = run["test_accuracy"]
+    return row
+
+
+def _markdown(study: "Study", summary: Mapping[str, Any], claims: list[dict[str, Any]]) -> str:
+    def span(row: Mapping[str, Any], metric: str, digits: str) -> str:
+        cell = row[metric]
+        return f"{cell['mean']:{digits}} [{cell['min']:{digits}}, {cell['max']:{digits}}]"
+
+    lines = [
+        f"**{study.title}** ({study.note}). Mean and range over seeds of the mean over the last "
+        "fifth of the logged iterations; time and bytes (all nodes, one seed) of an iteration.",
+        "",
+        "| method | loss | gap | ‖∇f(x̄)‖² | consensus | time | bytes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for label, row in summary.items():
+        if "error" in row:
+            lines.append(f"| {label} | diverged: {row['error']} | | | | | |")
+            continue
+        lines.append(
+            f"| {label} | {span(row, 'loss', '.6g')} | "
+            + " | ".join(span(row, metric, ".2e") for metric in ("gap", "grad_norm2", "consensus"))
+            + f" | {row['seconds_per_iteration'] * 1e6:.0f} µs "
+            f"| {row['bytes_per_iteration']:,.0f} |"
+        )
+    lines += [
+        "",
+        "Differences are paired over seeds, each interval is a 95% one; shown is the comparison "
+        "that decides. GTAdam is in none of the paper's claims.",
+    ]
+    lines += ["", "| claim of the paper | verdict | measured | against |", "|---|---|---|---|"]
+    for claim in claims:
+        measured = "no such method ran" if claim["against"] is None else "one seed, no interval"
+        if claim["interval"] is not None:
+            low, high = claim["interval"]
+            measured = f"{claim['estimate']:.2e}, 95% in [{low:.2e}, {high:.2e}]"
+        lines.append(
+            f"| {claim['claim']} | **{claim['verdict']}** | {claim['measure']}: {measured} | "
+            f"{claim['against'] or '-'} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -4,13 +4,14 @@ import math
 import sys
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .algorithms import ALGORITHMS, Algorithm
+from .comm import EXCHANGES
 from .errors import UserError
 from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
@@ -26,16 +27,6 @@ else:
 
 DTYPES = ("float64", "float32")
 AUTO = "auto"
-EXCHANGES = (
-    "neighbor",
-    "persistent",
-    "nonblocking",
-    "p2p",
-    "persistent-p2p",
-    "rma",
-    "allgather",
-    "pickle",
-)
 LIMITS = {
     "iterations": (1, 10**15),
     "seeds": (1, 10**6),
@@ -319,3 +310,15 @@ def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
             value = int(value)  # 2e4 is a whole number, here as on the command line
         options[option] = convert(f"{name}: {key}", kinds[option], str(value))
     return options
+
+
+def arguments_of(config: RunConfig) -> list[str]:
+    """The command that runs this configuration."""
+    words = ["run"]
+    for name, value in asdict(config).items():
+        flag = "-n" if name == "n" else "--" + name.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is not None and value is not False:
+            words += [flag, str(value)] if name == "n" else [f"{flag}={value}"]
+    return words

@@ -23,3 +23,11 @@ class Stopped(Exception):
     """Asked to stop, all ranks have saved their state at the same iteration: it can go on."""
 
     exit_code = 85
+
+
+class StorageError(Exception):
+    """The disk is full, or the directory gone: the message names the file."""
+
+
+STUCK_EXIT_CODE = 86
+"""The watchdog ended the run: a rank waited too long for its neighbours."""

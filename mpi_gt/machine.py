@@ -7,11 +7,11 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import trial
-from .launch.detect import hosts_allotted
 
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -130,3 +130,14 @@ def _versions() -> dict[str, str]:
 
 def _thread_level(level: int) -> str:
     return ("single", "funneled", "serialized", "multiple")[level]
+
+
+def hosts_allotted(env: Mapping[str, str] = os.environ) -> int:
+    """How many hosts there are to run on, as far as the environment tells; 1 where it does not."""
+    for name in ("MPI_GT_HOSTS", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES"):
+        if env.get(name, "").isdecimal():
+            return int(env[name])
+    try:
+        return len(set(Path(env["PBS_NODEFILE"]).read_text().split())) or 1
+    except (KeyError, OSError):
+        return 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mpi_gt.launch.detect import LAUNCHED
-from mpi_gt.launch.mpirun import brand
+from mpi_gt.launch.mpirun import detect_brand
 
 MPIS = ("openmpi", "mpich")
 ROOT_OF_REPOSITORY = Path(__file__).parent.parent
@@ -64,7 +64,7 @@ def find_mpi(name: str) -> Mpi | None:
     if "MPI_GT_TEST_MPICH" in os.environ:
         folders.append(Path(os.environ["MPI_GT_TEST_MPICH"]))
     for folder in folders:
-        if (folder / "mpirun").exists() and brand(folder / "mpirun") == name:
+        if (folder / "mpirun").exists() and detect_brand(folder / "mpirun").name == name:
             return Mpi(name, folder)
     return None
 

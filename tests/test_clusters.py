@@ -10,9 +10,10 @@ from support import ROOT_OF_REPOSITORY
 
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
-from mpi_gt.launch.detect import hosts_allotted, promised
-from mpi_gt.launch.hostfile import BRANDS, hostfile_text, parse_nodes, read_hostfile
-from mpi_gt.machine import RankFacts, complaints
+from mpi_gt.launch.detect import promised
+from mpi_gt.launch.brands import BRANDS
+from mpi_gt.launch.hostfile import hostfile_text, parse_nodes, read_hostfile
+from mpi_gt.machine import RankFacts, complaints, hosts_allotted
 
 HOSTFILES = sorted((ROOT_OF_REPOSITORY / "hostfiles").iterdir())
 TEMPLATES = sorted((ROOT_OF_REPOSITORY / "scripts" / "batch").iterdir())
@@ -22,12 +23,12 @@ BASH = shutil.which("bash")
 @pytest.mark.parametrize("path", HOSTFILES, ids=lambda path: path.name)
 def test_the_examples_are_host_lists_of_their_brand(path):
     kind, _, size = path.name.partition("-")
-    hosts = read_hostfile(path, kind)
+    hosts = read_hostfile(path, BRANDS[kind])
     expected = {"one-machine": [16], "four-nodes": [4, 4, 4, 4], "mixed-slots": [8, 4, 4]}
     assert list(hosts.slots.values()) == expected[size]
     (other,) = set(BRANDS) - {kind}
     with pytest.raises(UserError, match="is not for"):
-        read_hostfile(path, other)
+        read_hostfile(path, BRANDS[other])
     assert f"mpi-gt run -n {hosts.total} --hostfile hostfiles/{path.name}" in path.read_text()
 
 
@@ -36,7 +37,7 @@ def test_a_written_host_list_is_read_again(kind, tmp_path, capsys):
     file = tmp_path / "hosts"
     words = ["hostfile", "--nodes", "h1:4, h2.example.org:2", "--mpi", kind]
     assert main([*words, "--out", str(file)]) == 0
-    assert read_hostfile(file, kind).slots == {"h1": 4, "h2.example.org": 2}
+    assert read_hostfile(file, BRANDS[kind]).slots == {"h1": 4, "h2.example.org": 2}
     assert f"mpi-gt run -n 6 --hostfile {file}" in file.read_text()
     assert main(words) == 0
     assert hostfile_text(parse_nodes("h1:4,h2.example.org:2"), kind) in capsys.readouterr().out
@@ -46,12 +47,12 @@ def test_a_written_host_list_is_read_again(kind, tmp_path, capsys):
 def test_a_line_a_rank_counts_them(kind, tmp_path):
     file = tmp_path / "nodes"
     file.write_text("h1\nh1\n\nh2  # one only\n")
-    hosts = read_hostfile(file, kind)
+    hosts = read_hostfile(file, BRANDS[kind])
     assert hosts.slots == {"h1": 2, "h2": 1}
-    settled = hosts.settled(kind, tmp_path)
+    settled = hosts.settled(BRANDS[kind], tmp_path)
     if kind == "openmpi":  # to which `h2` means as many ranks as h2 has cores
         assert "h2 slots=1" in settled.path.read_text()
-    assert read_hostfile(settled.path, kind).slots == hosts.slots
+    assert read_hostfile(settled.path, BRANDS[kind]).slots == hosts.slots
 
 
 @pytest.mark.parametrize(
@@ -73,11 +74,11 @@ def test_bad_host_lists(nodes, kind, message, capsys):
 def test_flags_for_several_hosts(tmp_path):
     file = tmp_path / "hosts"
     file.write_text(hostfile_text({"h1": 2, "h2": 2}, "openmpi"))
-    hosts = read_hostfile(file, "openmpi")
-    words = " ".join(hosts.flags("openmpi", 4, {"PYTHONPATH": "x", "HOME": "y"}))
+    hosts = read_hostfile(file, BRANDS["openmpi"])
+    words = " ".join(hosts.flags(BRANDS["openmpi"], 4, {"PYTHONPATH": "x", "HOME": "y"}))
     assert words == f"--hostfile {file} --bind-to none -x PYTHONPATH"
-    assert "--map-by slot:OVERSUBSCRIBE" in " ".join(hosts.flags("openmpi", 5, {}))
-    assert hosts.flags("mpich", 5, {"PYTHONPATH": "x"}) == ["-f", str(file)]
+    assert "--map-by slot:OVERSUBSCRIBE" in " ".join(hosts.flags(BRANDS["openmpi"], 5, {}))
+    assert hosts.flags(BRANDS["mpich"], 5, {"PYTHONPATH": "x"}) == ["-f", str(file)]
 
 
 SUBMIT = ["submit", "--nodes", "4", "--ntasks-per-node", "2", "--time", "01:00:00", "--print"]

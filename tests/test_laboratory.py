@@ -16,7 +16,8 @@ from support import FIGURES, skip_or_fail
 from mpi_gt import kernels
 from mpi_gt.cli.laboratory import seconds, speed
 from mpi_gt.cli.main import main
-from mpi_gt.config import EXCHANGES, RunConfig
+from mpi_gt.comm import EXCHANGES
+from mpi_gt.config import RunConfig
 from mpi_gt.display.performance import explanations
 from mpi_gt.engine.resume import config_of
 from mpi_gt.errors import UserError

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import mpi_gt
+from mpi_gt.comm import EXCHANGES as NAMES
 from mpi_gt.comm.exchange import EXCHANGES
-from mpi_gt.config import EXCHANGES as NAMES
 
 PACKAGE = Path(mpi_gt.__file__).parent
 

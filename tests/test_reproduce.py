@@ -11,10 +11,10 @@ import pytest
 from support import FIGURES, finish, start
 
 from mpi_gt.cli.main import main
-from mpi_gt.config import stepsizes
+from mpi_gt.config import arguments_of, stepsizes
 from mpi_gt.errors import UserError
 from mpi_gt.reproduce.claims import Measured, judge, judge_all, paired
-from mpi_gt.reproduce.study import EXPERIMENTS, alone_in, arguments_of, make_study
+from mpi_gt.reproduce.study import EXPERIMENTS, alone_in, make_study
 from mpi_gt.rundir.run_json import has_begun
 
 SMALL = [

@@ -20,9 +20,9 @@ def describe_graph(
     quiet: bool = False,
 ) -> int:
     """The command `graph`."""
+    from .. import plots
     from ..display.results import show_graph
     from ..graphs import build_network, rho
-    from .. import plots
     from ..plots.metrics import draw_graph
 
     nodes = integer("-n", n)

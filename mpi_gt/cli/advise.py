@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..config import RunConfig
-from ..display.results import console
+from ..display.console import console
 from ..display.theory import show_theory
 from ..engine.build import Experiment, build
 from ..errors import UserError

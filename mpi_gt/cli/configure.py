@@ -5,7 +5,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config import RunConfig
 from ..errors import UserError
+from ..rundir.layout import reserve
 from ..spec import convert, nearest
 from .parser import HIDDEN, build_parser
 
@@ -41,7 +43,6 @@ def make_config(command: str, given: dict[str, Any], ranks: int | None = None) -
     from ..algorithms import ALGORITHMS
     from ..config import RunConfig, read_toml
     from ..engine.resume import proceed
-    from ..rundir.layout import reserve_directory
 
     if command == "resume":
         return _go_on(given, ranks)
@@ -126,3 +127,10 @@ def make_studies(given: dict[str, Any]) -> "list[Study]":
         if overwrite:
             forget(study)
     return studies
+
+
+def reserve_directory(config: RunConfig) -> Path:
+    """runs/<time>-<problem>-<algorithm>, made now."""
+    problem, *_ = config.parse_problem()
+    what = config.entries()[0].label if config.algorithms is None else "compare"
+    return reserve(f"{problem}-{what if config.lr is None else 'sweep'}")

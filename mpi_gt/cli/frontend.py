@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..engine.stop import StopRequest
-from ..errors import Diverged, Stopped, UserError
+from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launch import mpirun
-from ..rundir.run_json import StorageError, mark_failed
+from ..rundir.run_json import mark_failed
 from ..spec import integer
 from .alone import ALONE
 from .configure import convert_flags, make_config, make_studies, parse
@@ -101,8 +101,8 @@ def _launch(
 
 def _reproduce(given: dict[str, Any]) -> int:
     """All runs of one experiment, or of all four, each a launch of its own."""
-    from ..config import RunConfig
-    from ..reproduce.study import arguments_of, carry_out
+    from ..config import RunConfig, arguments_of
+    from ..reproduce.study import carry_out
 
     def execute(config: RunConfig, look: Callable[[], None]) -> int:
         if config.stacked:

@@ -8,15 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..config import DTYPES, EXCHANGES, RunConfig
+from ..comm import EXCHANGES
+from ..config import DTYPES, RunConfig
 from ..display.performance import show_checks, show_prediction, show_scale
-from ..errors import UserError
+from ..errors import StorageError, UserError
 from ..launch import mpirun
 from ..performance.bench import BenchPlan, number_of_bytes
 from ..performance.c_floor import measure_floor
 from ..performance.cost_model import Cost
+from ..rundir.atomic import write_json
 from ..rundir.layout import give_back, require_free, reserve
-from ..rundir.run_json import StorageError, write_json
 from ..spec import integer, nearest, split_list
 
 
@@ -65,8 +66,8 @@ def scale(
     start: Callable[[list[str], RunConfig], int],
 ) -> int:
     """Every point of the series is a launch of its own, by `start`."""
+    from ..config import arguments_of
     from ..performance.scaling import carry_out, make_points
-    from ..reproduce.study import arguments_of
 
     series = {name: given.pop(name, None) for name in ("ranks", "graphs", "mode")}
     quiet, overwrite = given.pop("quiet", False), given.pop("overwrite", False)

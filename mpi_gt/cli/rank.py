@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..engine.stop import StopRequest
-from ..errors import Diverged, Stopped, UserError
+from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launch import detect
 from ..machine import library
-from ..rundir.run_json import StorageError, mark_failed
+from ..rundir.run_json import mark_failed
 from .alone import ALONE
 from .configure import make_config, make_studies, parse
 from .running import give_back_reserved, run_and_show, tell_of_stop

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..display.results import console, on_terminal
+from ..display.console import console, on_terminal
 from ..errors import UserError
-from ..performance.profiler import read_profile
-from ..report.curves import Curve, read_curves
 from ..rundir.checkpoint import latest
-from ..rundir.run_json import read_facts
+from ..rundir.curves import Curve, read_curves
+from ..rundir.run_json import read_facts, read_profile
 from ..rundir.status import time_left, true_status
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _told_checkpoint(saved: Mapping[str, Any]) -> str:
 
 def _slowest(path: Path) -> str:
     """The rank with most work of its own, where the run was profiled."""
-    from ..performance.profiler import OWN
+    from ..performance.phases import OWN
 
     try:
         phases = read_profile(path)["phases"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..graphs import Row
+from ..kernels import Counters, Mix, NextGradient, Post, walk
 from ..kernels.reference import add_in_order
-from ..kernels.select import Counters, Mix, NextGradient, Post, walk
 from .collective import rest, together
 from .exchange import Exchange
 from .plan import Plan

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graphs import Row
-from ..kernels.select import Arrival, Post
+from ..kernels import Arrival, Post
 from .exchange import Message
 
 if TYPE_CHECKING:

@@ -1,40 +1,11 @@
 """The tables of the laboratory: what exchanges cost, and where the time of a run goes."""
 
-import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..performance.cost_model import Cost
-from .results import console
-
-
-def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    """A table whose first column is text and whose others are numbers."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title))
-    for number, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if number == 0 else "right")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
-
-
-def duration(seconds: float) -> str:
-    """With a unit that suits it."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e6:.2g} us"
-
-
-def rate(bytes_per_second: float | None) -> str:
-    if bytes_per_second is None or math.isinf(bytes_per_second):
-        return "no limit seen"
-    return f"{bytes_per_second / 1e6:,.0f} MB/s"
+from .console import console, duration, rate, table_of
 
 
 def show_bench(found: dict[str, Any]) -> None:

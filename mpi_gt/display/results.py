@@ -1,116 +1,15 @@
 """What a person sees of a run: its progress, as a bar or as plain lines, and its result."""
 
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any
+
+from .console import console
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from ..graphs import Network
-
-TERMINAL = "MPI_GT_TERMINAL"
-"""Set by `mpi-gt run -n` to the width of the terminal it runs on, which ranks cannot see."""
-
-
-class Progress(Protocol):
-    """Shows one algorithm after the other; `note` is for what must be said meanwhile."""
-
-    def begin(self, label: str) -> None: ...
-    def update(self, iteration: int, tell: Callable[[], str]) -> None: ...
-    def note(self, text: str) -> None: ...
-    def end(self) -> None: ...
-
-
-class Silent:
-    def begin(self, label: str) -> None:
-        pass
-
-    def update(self, iteration: int, tell: Callable[[], str]) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-
-class Lines(Silent):
-    """About twenty lines an algorithm, whatever the number of iterations."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-
-    def begin(self, label: str) -> None:
-        self._label = label
-        self._next = 0
-
-    def update(self, iteration: int, tell: Callable[[], str]) -> None:
-        if iteration >= self._next or iteration == self._total:
-            self._next = iteration + max(1, self._total // 20)
-            width = len(str(self._total))
-            self.note(f"{self._label}  iteration {iteration:{width}d}/{self._total}  {tell()}")
-
-    def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-
-class Bar:
-    """A bar with the time left."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._console = console(sys.stderr)
-
-    def begin(self, label: str) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
-
-        self._bar = RichProgress(
-            TextColumn("{task.fields[label]}  {task.completed}/{task.total}", markup=False),
-            BarColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=self._console,
-        )
-        self._task = self._bar.add_task("", total=self._total, label=label)
-        self._bar.start()
-
-    def update(self, iteration: int, tell: Callable[[], str]) -> None:
-        self._bar.update(self._task, completed=iteration, description=tell())
-
-    def note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
-
-    def end(self) -> None:
-        self._bar.stop()
-
-
-def choose_progress(total: int, quiet: bool) -> Progress:
-    if quiet:
-        return Silent()
-    return Bar(total) if on_terminal() else Lines(total)
-
-
-def on_terminal() -> bool:
-    """Open MPI gives its ranks a pseudo-terminal as standard output, so both must be one."""
-    return TERMINAL in os.environ or (sys.stdout.isatty() and sys.stderr.isatty())
-
-
-def console(file: TextIO) -> "Console":
-    from rich.console import Console
-
-    options: dict[str, Any] = {}
-    if TERMINAL in os.environ:
-        options = {"force_terminal": True, "width": int(os.environ[TERMINAL])}
-    elif not on_terminal():
-        options = {"force_terminal": False, "width": 100}
-    return Console(file=file, **options)
 
 
 def show(facts: dict[str, Any]) -> None:

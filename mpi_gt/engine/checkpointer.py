@@ -9,8 +9,9 @@ import numpy as np
 
 from ..config import RunConfig
 from ..errors import Stopped
-from ..rundir.checkpoint import FOLDER, SLOTS, Part, as_state, part_path, write_part
-from ..rundir.run_json import storage_error
+from ..rundir.atomic import storage_error
+from ..rundir.checkpoint import SLOTS, Part, as_state, part_path, write_part
+from ..rundir.layout import CHECKPOINTS
 from .stop import StopFile, StopRequest
 
 STOP, SAVE = 0, 1
@@ -132,7 +133,7 @@ class Keeper:
         if self._ready:
             return
         if self._node.is_root:
-            for folder in (FOLDER, *(f"{FOLDER}/{slot}" for slot in SLOTS)):
+            for folder in (CHECKPOINTS, *(f"{CHECKPOINTS}/{slot}" for slot in SLOTS)):
                 try:
                     (directory / folder).mkdir(exist_ok=True)
                 except OSError as error:

@@ -2,31 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
+from ..comm.base import Nodes
 from ..errors import Diverged
 
 Array = NDArray[Any]
 
 CONSENSUS, BYTES, SUSPECT, LOSS, ACCURACY = range(5)  # the first columns of a report
 LARGE = 1e150  # as in report.c: who reports less than that in each entry, spoils no metric
-
-
-class Nodes(Protocol):
-    """What measuring needs of a Node, or of a StackedNode."""
-
-    nodes: int
-    iteration: int
-
-    @property
-    def bytes_sent(self) -> Any: ...
-    def mean(self, z: Array, everywhere: bool = True) -> Array | None: ...
-    def gather(self, z: Array) -> Array | None: ...
-    def share(self, flag: bool) -> bool: ...
 
 
 @dataclass(frozen=True)

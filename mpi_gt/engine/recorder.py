@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from .. import plots
 from ..config import RunConfig
-from ..display.results import choose_progress
+from ..display.progress import choose_progress
 from ..plots.audit import draw_audit
 from ..plots.metrics import draw_comparison, draw_run, draw_sweep
+from ..rundir.atomic import write_json
 from ..rundir.layout import clear
-from ..rundir.metrics_csv import METRICS, Block, MetricsRow, mean_of, summarise, sweep_of
+from ..rundir.metrics_csv import METRICS, Block, MetricsRow
 from ..rundir.run_directory import RunDirectory
-from ..rundir.run_json import process_facts, read_facts, write_json
+from ..rundir.run_json import process_facts, read_facts
+from ..rundir.summary import mean_of, summarise, sweep_of
 from .metrics import Measurement
 
 Array = NDArray[Any]
@@ -253,20 +255,6 @@ class Recorder:
     def _save(self) -> None:
         if self.directory:
             write_json(self.directory.path / "run.json", self.facts)
-
-
-class NoRecorder:
-    """Every other rank's."""
-
-    rows: list[dict[str, Any]] = []  # noqa: RUF012 (never filled)
-    facts: dict[str, Any] = {}  # noqa: RUF012
-    profile: dict[str, Any] = {}  # noqa: RUF012
-
-    def _nothing(self, *arguments: Any) -> None:
-        pass
-
-    start = go_on = mark = warn = begin = write = end = add = save = _nothing
-    stop = close = keep_profile = audit = _nothing
 
 
 def _now() -> str:

@@ -12,9 +12,10 @@ from ..rundir.checkpoint import SLOTS, Part, Unusable, latest, part_path, read_p
 from ..rundir.layout import require_free
 from ..rundir.run_directory import require_unused
 from ..rundir.run_json import read_facts
+from ..rundir.watchdog_reports import forget_reports
 from .checkpointer import Keeper
-from .recorder import NoRecorder, Recorder
-from .watchdog import forget_reports
+from .loop import NoRecorder
+from .recorder import Recorder
 
 if TYPE_CHECKING:
     from mpi4py import MPI

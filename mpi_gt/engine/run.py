@@ -2,22 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ..config import Entry, RunConfig
+from ..config import RunConfig
 from ..errors import Diverged, Stopped, UserError
-from ..fuse import compiled
-from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, Clock, NoPhases
-from ..problems.straggler import Straggler
+from ..performance.phases import NoPhases
 from .build import Experiment, build, build_stacked
 from .checkpointer import Keeper
-from .metrics import measure
-from .recorder import NoRecorder, Recorder
+from .loop import NoRecorder, solve
+from .recorder import Recorder
 from .resume import announce, take_up
 from .stop import StopRequest
 from .watchdog import Watchdog
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from ..performance.profiler import Profiler
-    from ..performance.stamps import Phases
     from ..theory.audit import Audit
 
 Array = NDArray[Any]
@@ -115,66 +110,6 @@ def run(
     if diverged:
         raise Diverged("; ".join(diverged), recorder.facts)
     return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
-
-
-def solve(
-    experiment: Experiment,
-    entry: Entry,
-    recorder: Recorder | NoRecorder,
-    keeper: Keeper,
-    phases: "Phases | NoPhases",
-    observe: Callable[[int, Any, Any], None] | None = None,
-) -> tuple[Array, float]:
-    """All iterations of one algorithm: the only loop. Its output and its seconds.
-
-    `observe(t, before, after)` sees each step; its time is not counted.
-    """
-    config, node, problem = experiment.config, experiment.node, experiment.problem
-    algorithm = entry.algorithm
-    gradient = getattr(problem, "_kernel", None) or problem.gradient
-    if config.straggler is not None:
-        gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
-    gradient = phases.watch_gradient(gradient)
-    tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
-    seeds = config.seed_list
-    node.restart()
-    recorder.begin(entry.label)
-
-    def log(t: int, state: Any) -> None:
-        seconds = clock.stop()  # no `with`: all ranks do this at once, and find each call cold
-        phases.enter(METRIC)
-        measured = measure(node, problem, state, tracks, seeds)
-        if measured is not None:
-            phases.enter(LOGGING)
-            recorder.write(entry.label, t, seconds, measured)
-        phases.enter(UNATTRIBUTED)
-        clock.go_on()
-
-    with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
-        start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
-        begin, state, passed = keeper.restore(entry.label, start)
-        clock = Clock(passed)
-        if begin == 0 or (begin == config.iterations and begin % config.stride):
-            log(begin, state)
-        step = phases.watch_step(compiled(algorithm, start))
-        last, stride = config.iterations, config.stride
-        walk = node.walk(step, gradient, last)
-        keeper.attend(begin + 1)
-        t, states = begin, [state]
-        del start, state  # the list alone holds it: see `walk`
-        while t < last:
-            t = walk(t, states)
-            if observe is not None:
-                with phases.during(METRIC), clock.paused():
-                    observe(t, *states)
-            if t % stride == 0 or t == last:
-                log(t, states[-1])
-            if keeper.is_due(t):
-                with phases.during(CHECKPOINT), clock.paused():
-                    keeper.save(entry.label, t, states[-1], clock.seconds)
-            keeper.look_again(t, stride if observe is None else 1)
-    phases.close()
-    return states[-1].x, clock.seconds
 
 
 def _profiler(experiment: Experiment) -> "Profiler | None":

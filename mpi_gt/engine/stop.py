@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-STOP_FILE = "stop"
+from ..rundir.layout import STOP_FILE
+
 LOOK_EVERY = 0.5  # seconds from one look for the file to the next
 
 

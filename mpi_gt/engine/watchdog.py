@@ -10,7 +10,6 @@ stamps are (it is our own message that nobody takes), a neighbour that does not 
 """
 
 import contextlib
-import json
 import os
 import sys
 import threading
@@ -19,10 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..rundir.run_json import StorageError, mark_failed, write_json
+from ..errors import STUCK_EXIT_CODE, StorageError
+from ..rundir.atomic import write_json
+from ..rundir.layout import WATCHDOG
+from ..rundir.run_json import mark_failed
+from ..rundir.watchdog_reports import read_reports
 
-EXIT_CODE = 86
-FOLDER = "watchdog"
 PATIENCE = 10  # times the longest own work, for what all ranks do together
 
 
@@ -91,10 +92,10 @@ class Watchdog:
             self._write(report)
             print(f"mpi-gt: error: {report['text']}", file=sys.stderr, flush=True)
             if self._directory is not None:
-                mark_failed(self._directory, report["text"], EXIT_CODE)
+                mark_failed(self._directory, report["text"], STUCK_EXIT_CODE)
         else:
             time.sleep(4 * self._tick)  # the other one is telling
-        os._exit(EXIT_CODE)
+        os._exit(STUCK_EXIT_CODE)
 
     def _report(self, waiting: Any, waited: float) -> dict[str, Any]:
         node = self._node
@@ -117,7 +118,7 @@ class Watchdog:
 
     def _write(self, report: dict[str, Any]) -> None:
         if self._directory is not None:
-            folder = self._directory / FOLDER
+            folder = self._directory / WATCHDOG
             with contextlib.suppress(OSError, StorageError):
                 folder.mkdir(exist_ok=True)
                 write_json(folder / f"node-{report['node']:05d}.json", report)
@@ -139,18 +140,3 @@ def _told(report: dict[str, Any]) -> str:
         f"has waited {report['seconds']:.0f} s for {report['for']}; "
         + (f"silent: {names}" if names else "the buffers do not show who is silent")
     )
-
-
-def forget_reports(directory: Path) -> None:
-    """Those of an earlier run, before a new one starts: they would be taken for its own."""
-    for path in (directory / FOLDER).glob("node-*.json"):
-        path.unlink(missing_ok=True)
-
-
-def read_reports(directory: Path | None) -> list[dict[str, Any]]:
-    """All ranks' reports, first that of who was stuck first: the others waited for its like."""
-    reports = []
-    for path in sorted((directory / FOLDER).glob("node-*.json")) if directory is not None else ():
-        with contextlib.suppress(OSError, ValueError):
-            reports.append(json.loads(path.read_text(encoding="utf-8")))
-    return sorted(reports, key=lambda report: (report["waits"], report["node"]))

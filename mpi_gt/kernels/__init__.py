@@ -10,6 +10,7 @@ expected Huber loss (problems/huber.py), what a rank reports of its state (metri
 import os
 import warnings
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 VERSION = 4  # as in module.c: of what these two know of each other
 
@@ -32,3 +33,13 @@ if os.environ.get("MPI_GT_KERNELS") != "numpy":
 
 NAME = "numpy" if C is None else "c"
 """What run.json says of it."""
+
+# what sends vectors and adds up what comes: the compiled classes, or else those in Python
+if TYPE_CHECKING or C is None:
+    from .reference import Arrival, Counters, Mix, NextGradient, Post, stamp, walk
+else:
+    from ._c import Arrival, Counters, Mix, NextGradient, Post, stamp, walk
+
+__all__ = [
+    "NAME", "VERSION", "Arrival", "C", "Counters", "Mix", "NextGradient", "Post", "stamp", "walk",
+]  # fmt: skip

@@ -105,17 +105,6 @@ def is_launched() -> bool:
     return promised() is not None
 
 
-def hosts_allotted(env: Mapping[str, str] = os.environ) -> int:
-    """How many hosts there are to run on, as far as the environment tells; 1 where it does not."""
-    for name in ("MPI_GT_HOSTS", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES"):
-        if env.get(name, "").isdecimal():
-            return int(env[name])
-    try:
-        return len(set(Path(env["PBS_NODEFILE"]).read_text().split())) or 1
-    except (KeyError, OSError):
-        return 1
-
-
 def leave_outcome(code: int) -> int:
     """Root's: hand the exit code to a parent that waits for it; the exit code for this process."""
     path = os.environ.get(OUTCOME)

@@ -14,7 +14,8 @@ import numpy as np
 from .. import machine
 from ..errors import UserError
 from . import detect
-from .mpirun import INSTALL, brand, find_mpirun
+from .brands import BRANDS, Brand
+from .mpirun import INSTALL, detect_brand, find_mpirun
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -35,16 +36,16 @@ ROUNDS = 50
 
 def examine_machine(wrong: str | None = None) -> int:
     """This process alone: what there is to launch with. `wrong` is what is known to be so."""
-    kind, facts = _launcher_facts()
+    brand, facts = _launcher_facts()
     ours = detect.family(machine.library())
-    theirs = {"openmpi": "Open MPI", "mpich": "MPICH"}.get(kind or "")
+    theirs = brand.title if brand is not None and brand.name in BRANDS else None
     problems = [wrong] if wrong else []
     if not wrong and theirs is not None and ours in ("Open MPI", "MPICH") and ours != theirs:
         problems.append(
             f"mpirun is {theirs}'s, but mpi4py uses {ours}: every rank would be a world of its "
             f"own. Put {ours}'s mpirun first on the PATH"
         )
-    if not wrong and kind is None:
+    if not wrong and brand is None:
         problems.append(f"no mpirun works here; {INSTALL}")
     here = machine.rank_facts()
     facts = [*_common_facts(), *facts, ("this host", f"{here.host}, {here.cores} cores")]
@@ -77,7 +78,7 @@ def examine_ranks(comm: "MPI.Intracomm") -> int:
             ("ring exchange", f"{8 * length:,} bytes to each neighbour in {1e6 * seconds:,.0f} us")
             for length, seconds in times.items()
         ]
-    return _tell(facts, [], machine.complaints(ranks, detect.hosts_allotted()))
+    return _tell(facts, [], machine.complaints(ranks, machine.hosts_allotted()))
 
 
 def exchange_time(comm: "MPI.Intracomm", length: int) -> float:
@@ -109,21 +110,21 @@ def _common_facts() -> Facts:
     return facts + [(name, os.environ[name]) for name in SLURM if name in os.environ]
 
 
-def _launcher_facts() -> tuple[str | None, Facts]:
+def _launcher_facts() -> tuple[Brand | None, Facts]:
     """The brand of the mpirun that `mpi-gt run -n` would use, and what srun offers."""
     facts: Facts = []
-    kind = None
+    brand = None
     try:
         mpirun = find_mpirun()
-        kind = brand(mpirun)
-        facts.append(("mpirun", f"{mpirun} ({kind})"))
+        brand = detect_brand(mpirun)
+        facts.append(("mpirun", f"{mpirun} ({brand.name})"))
     except UserError as error:
         facts.append(("mpirun", str(error)))
     if promise := detect.promised():
         facts.append(("launcher", f"{promise.launcher}, {promise.size or '?'} processes"))
     if srun := shutil.which("srun"):
         facts.append(("srun --mpi", _srun_offers(srun)))
-    return kind, facts
+    return brand, facts
 
 
 def _srun_offers(srun: str) -> str:

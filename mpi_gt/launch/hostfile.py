@@ -7,24 +7,9 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..spec import nearest
-
-BRANDS = ("openmpi", "mpich")
+from .brands import BRANDS, Brand
 
 NAME = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9](?:[\w.-]*\w)?")
-
-# what remote ranks need of our environment beyond what Open MPI sends of its own accord
-SENT = (
-    "MPI_GT_",
-    "PYTHONPATH",
-    "XDG_CACHE_HOME",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "UCX_",
-)
-
-EXAMPLE = {"openmpi": "h1 slots=4", "mpich": "h1:4"}
-SHOWN = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
 @dataclass(frozen=True)
@@ -43,25 +28,20 @@ class Hosts:
         """The most ranks that one host gets of n."""
         return max(max(self.slots.values()), -(-n // len(self.slots)))
 
-    def settled(self, kind: str, folder: Path) -> "Hosts":
+    def settled(self, brand: Brand, folder: Path) -> "Hosts":
         """The same with slots on every line: Open MPI takes a lone name for a host full of cores.
 
         A line a rank, as in $PBS_NODEFILE, would not do for the hosts that have but one.
         """
-        if kind != "openmpi" or not self.bare:
+        if brand.name != "openmpi" or not self.bare:
             return self
         path = folder / "hosts"
-        path.write_text(hostfile_text(self.slots, kind), encoding="utf-8")
+        path.write_text(hostfile_text(self.slots, brand.name), encoding="utf-8")
         return replace(self, path=path, bare=False)
 
-    def flags(self, kind: str, n: int, env: Mapping[str, str]) -> list[str]:
-        """What mpirun of this brand needs to start n ranks on these hosts."""
-        if kind == "mpich":
-            return ["-f", str(self.path)]
-        # --oversubscribe would put all ranks on the first host
-        mapping = ["--map-by", "slot:OVERSUBSCRIBE"] if n > self.total else []
-        sent = [word for name in sorted(env) if name.startswith(SENT) for word in ("-x", name)]
-        return ["--hostfile", str(self.path), *mapping, "--bind-to", "none", *sent]
+    def flags(self, brand: Brand, n: int, env: Mapping[str, str]) -> list[str]:
+        """Return the flags of this brand's mpirun to start n ranks on these hosts."""
+        return brand.hostfile_flags(self.path, n > self.total, env)
 
 
 def parse_nodes(text: str) -> dict[str, int]:
@@ -80,19 +60,18 @@ def hostfile_text(slots: Mapping[str, int], kind: str) -> str:
     if kind not in BRANDS:
         raise UserError(f"unknown MPI '{kind}'{nearest(kind, BRANDS)}")
     n = sum(slots.values())
-    bare = {"openmpi": "mpirun --hostfile", "mpich": "mpiexec -f"}[kind]
+    brand = BRANDS[kind]
     lines = [
-        f"# {SHOWN[kind]}: {n} ranks on {len(slots)} host{'s' if len(slots) > 1 else ''}.",
+        f"# {brand.title}: {n} ranks on {len(slots)} host{'s' if len(slots) > 1 else ''}.",
         f"#   mpi-gt run -n {n} --hostfile THIS_FILE",
-        f"#   {bare} THIS_FILE -n {n} mpi-gt run",
+        f"#   {brand.run_on_hosts} THIS_FILE -n {n} mpi-gt run",
     ]
-    pattern = {"openmpi": "{} slots={}", "mpich": "{}:{}"}[kind]
-    return "\n".join([*lines, *(pattern.format(*item) for item in slots.items())]) + "\n"
+    return "\n".join([*lines, *(brand.host_line.format(*item) for item in slots.items())]) + "\n"
 
 
-def read_hostfile(path: Path, kind: str) -> Hosts:
+def read_hostfile(path: Path, brand: Brand) -> Hosts:
     """The hosts in a file; an error where it is in another brand's format."""
-    if kind not in BRANDS:
+    if brand.name not in BRANDS:
         raise UserError(
             "--hostfile: this mpirun is of neither Open MPI nor MPICH; start it yourself"
         )
@@ -106,7 +85,7 @@ def read_hostfile(path: Path, kind: str) -> Hosts:
         words = line.partition("#")[0].split()
         if words:
             where = f"{path}, line {number}"
-            name, count = _parse_line(words, kind, where)
+            name, count = _parse_line(words, brand, where)
             bare = bare or words == [name]
             # a host named again has one slot more for each time, as in $PBS_NODEFILE
             _add(slots, name, slots.pop(name, 0) + count, where)
@@ -115,18 +94,20 @@ def read_hostfile(path: Path, kind: str) -> Hosts:
     return Hosts(path.absolute(), slots, bare)
 
 
-def _parse_line(words: list[str], kind: str, where: str) -> tuple[str, int]:
+def _parse_line(words: list[str], brand: Brand, where: str) -> tuple[str, int]:
     """`h1 slots=4`, `h1:4`, or `h1` alone, which is one slot."""
     first, *rest = words
     name, colon, count = first.partition(":")
     keys = dict(word.partition("=")[::2] for word in rest)
-    foreign = bool(colon) if kind == "openmpi" else "slots" in keys
-    if kind == "openmpi":
+    openmpi = brand.name == "openmpi"
+    foreign = bool(colon) if openmpi else "slots" in keys
+    if openmpi:
         count = keys.get("slots", "1")
     if foreign or not (count or "1").isdecimal():
         raise UserError(
-            f"{where}: '{' '.join(words)}' is not for {SHOWN[kind]}, whose way is "
-            f"'{EXAMPLE[kind]}' (`mpi-gt hostfile --nodes h1:4,h2:4 --mpi {kind}` writes it)"
+            f"{where}: '{' '.join(words)}' is not for {brand.title}, whose way is "
+            f"'{brand.host_example}' "
+            f"(`mpi-gt hostfile --nodes h1:4,h2:4 --mpi {brand.name}` writes it)"
         )
     return name, int(count or "1")
 

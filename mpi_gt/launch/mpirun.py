@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..display.results import TERMINAL, on_terminal
-from ..engine.watchdog import EXIT_CODE as STUCK
-from ..engine.watchdog import read_reports
-from ..errors import UserError
-from ..machine import cores
+from ..display.console import TERMINAL, on_terminal
+from ..errors import STUCK_EXIT_CODE, UserError
+from ..machine import hosts_allotted
 from ..rundir.run_json import how_to_go_on, mark_failed, read_facts
-from .detect import OUTCOME, hosts_allotted
+from ..rundir.watchdog_reports import read_reports
+from .brands import Brand, brand_of_version
+from .detect import OUTCOME
 from .hostfile import Hosts, read_hostfile
 from .process import Child
 
@@ -33,55 +33,31 @@ def find_mpirun() -> Path:
     raise UserError(f"no mpirun was found; {INSTALL}")
 
 
-def brand(mpirun: Path) -> str:
-    """openmpi, mpich, or unknown, by what `mpirun --version` prints."""
+def detect_brand(mpirun: Path) -> Brand:
+    """Return the MPI that this mpirun belongs to, by what `mpirun --version` prints."""
     try:
         answer = subprocess.run(
             [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{mpirun} does not work: {error}; {INSTALL}") from None
-    text = answer.stdout + answer.stderr
-    if "Open MPI" in text or "OpenRTE" in text:
-        return "openmpi"
-    return "mpich" if "HYDRA" in text else "unknown"
+    return brand_of_version(answer.stdout + answer.stderr)
 
 
-def command(
-    mpirun: Path, kind: str, n: int, hosts: Hosts | None, env: Mapping[str, str]
+def mpirun_command(
+    mpirun: Path, brand: Brand, n: int, hosts: Hosts | None, env: Mapping[str, str]
 ) -> list[str]:
-    """mpirun with the flags that n ranks need, on these hosts or on this machine."""
-    words = [str(mpirun), "-n", str(n)]
-    if hosts is not None:
-        return words + hosts.flags(kind, n, env)
-    allocated = any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID"))
-    if kind == "openmpi" and not allocated:
-        words.append("--oversubscribe")
-        if n > cores():
-            words += ["--bind-to", "none"]
-    return words
+    """Return mpirun with the flags that n ranks need, on these hosts or on this machine."""
+    flags = brand.local_flags(n) if hosts is None else hosts.flags(brand, n, env)
+    return [str(mpirun), "-n", str(n), *flags]
 
 
-def environment(kind: str, n: int, hosts: Hosts | None) -> dict[str, str]:
-    """What mpirun's environment gets, unless the user has set it otherwise."""
-    extra = {}
+def mpirun_environment(brand: Brand, n: int, hosts: Hosts | None) -> dict[str, str]:
+    """Return the environment of mpirun; whatever the user has set stays as it is."""
     allotted = hosts_allotted() if hosts is None else len(hosts.slots)
-    most = -(-n // allotted) if hosts is None else hosts.most(n)  # ranks on one host
-    if allotted > 1:
-        extra["MPI_GT_HOSTS"] = str(allotted)
-    if kind == "openmpi":
-        if os.geteuid() == 0:
-            for system in ("OMPI", "PRTE"):
-                extra[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
-                extra[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-        if most > cores():
-            extra["OMPI_MCA_mpi_yield_when_idle"] = "1"
-            # where a host list or a batch system claims more slots than there are cores
-            extra["PRTE_MCA_hwloc_default_binding_policy"] = "none"
-        if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
-            extra["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
-            extra["OMPI_MCA_osc"] = "^ucx"  # complains at every window where there is none
-    return {**extra, **os.environ}
+    ranks_per_host = -(-n // allotted) if hosts is None else hosts.most(n)
+    extra = {"MPI_GT_HOSTS": str(allotted)} if allotted > 1 else {}
+    return {**extra, **brand.settings(ranks_per_host), **os.environ}
 
 
 def launch(
@@ -96,15 +72,16 @@ def launch(
     `look` is called now and then meanwhile.
     """
     mpirun = find_mpirun()
-    kind = brand(mpirun)
-    hosts = None if hostfile is None else read_hostfile(Path(hostfile), kind)
-    env = environment(kind, n, hosts)
+    brand = detect_brand(mpirun)
+    hosts = None if hostfile is None else read_hostfile(Path(hostfile), brand)
+    env = mpirun_environment(brand, n, hosts)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
     with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_meeting_place(out, env)) as folder:
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
-        launcher = command(mpirun, kind, n, hosts and hosts.settled(kind, Path(folder)), env)
+        settled = hosts and hosts.settled(brand, Path(folder))
+        launcher = mpirun_command(mpirun, brand, n, settled, env)
         child = Child([*launcher, sys.executable, "-m", "mpi_gt", *arguments], env, out, look)
         if outcome.exists():
             return int(outcome.read_text())
@@ -112,7 +89,7 @@ def launch(
         return told
     reports = read_reports(out)
     if reports:
-        why, code = reports[0]["text"], STUCK
+        why, code = reports[0]["text"], STUCK_EXIT_CODE
     elif child.signals:
         number = child.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number

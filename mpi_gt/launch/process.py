@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from ..engine.watchdog import read_reports
 from ..errors import UserError
 from ..rundir.run_json import has_begun
+from ..rundir.watchdog_reports import read_reports
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 

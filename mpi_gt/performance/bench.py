@@ -4,7 +4,7 @@ import csv
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import machine, plots
-from ..config import EXCHANGES as NAMES
+from ..comm import EXCHANGES as NAMES
 from ..errors import UserError
 from ..graphs import build_network, parse_graph
 from ..plots.performance import draw_bench
+from ..rundir.atomic import write_json
 from ..rundir.layout import require_free
-from ..rundir.run_json import write_json
 from ..spec import convert, integer, nearest, split_list
 from ..trial import cut_ranks, cut_seconds
 from .cost_model import Cost, fit
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from ..comm.node import Node
-    from ..graphs import Network
 
 Array = NDArray[Any]
 
@@ -284,31 +283,6 @@ def fits_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _plain(cost: Cost) -> dict[str, float | None]:
     """For JSON, which knows no infinity."""
     return {key: value if math.isfinite(value) else None for key, value in asdict(cost).items()}
-
-
-def adjacency(network: "Network") -> str:
-    """The graph as the C program reads it."""
-    rows = (network.row(node).neighbours for node in range(len(network.matrix)))
-    return "".join(" ".join(map(str, [len(row), *row])) + "\n" for row in rows)
-
-
-def floor_rows(
-    plan: BenchPlan, nodes: int, execute: Callable[[Path, list[str]], str], folder: Path
-) -> list[dict[str, Any]]:
-    """The same collective called from C; `execute` runs it on the ranks, given a graph's file."""
-    rows = []
-    for number, spec in enumerate(plan.graphs):
-        network = build_network(spec, None, nodes)
-        file = folder / f"graph-{number}.txt"
-        file.write_text(adjacency(network))
-        degree = max(dict(network.graph.degree).values())
-        printed = execute(file, [str(plan.seconds), *map(str, plan.sizes)])
-        for line in printed.splitlines():
-            payload, low, median, p95, p99, taken = line.split()
-            row = row_of(spec, degree, FLOOR, int(payload), [float(median)])
-            row.update(samples=int(taken), min=float(low), p95=float(p95), p99=float(p99))
-            rows.append(row)
-    return rows
 
 
 def _say(text: str) -> None:

@@ -4,13 +4,20 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ..graphs import build_network
 from ..launch import detect
-from ..launch.mpirun import brand, command, environment, find_mpirun
-from .bench import BenchPlan, floor_rows
+from ..launch.mpirun import detect_brand, find_mpirun, mpirun_command, mpirun_environment
+from .bench import FLOOR, BenchPlan, row_of
 
-SOURCE = Path(__file__).parents[2] / "scripts" / "bench" / "neighbor_floor.c"
+if TYPE_CHECKING:
+    from ..graphs import Network
+
+
+SOURCE = Path(__file__).with_name("neighbor_floor.c")
 
 
 def measure_floor(plan: BenchPlan, directory: Path) -> None:
@@ -34,9 +41,9 @@ def measure_floor(plan: BenchPlan, directory: Path) -> None:
 
 def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]]:
     assert plan.n is not None
-    kind = brand(mpirun)
-    env = environment(kind, plan.n, None)
-    words = command(mpirun, kind, plan.n, None, env)
+    brand = detect_brand(mpirun)
+    env = mpirun_environment(brand, plan.n, None)
+    words = mpirun_command(mpirun, brand, plan.n, None, env)
     env.setdefault("OMPI_MCA_btl_sm_eager_limit", detect.EAGER_LIMIT)
     limit = 60 + 20 * plan.seconds * len(plan.sizes)
     with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
@@ -56,3 +63,28 @@ def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]
             return done.stdout
 
         return floor_rows(plan, plan.n, execute, Path(folder))
+
+
+def adjacency(network: "Network") -> str:
+    """The graph as the C program reads it."""
+    rows = (network.row(node).neighbours for node in range(len(network.matrix)))
+    return "".join(" ".join(map(str, [len(row), *row])) + "\n" for row in rows)
+
+
+def floor_rows(
+    plan: BenchPlan, nodes: int, execute: Callable[[Path, list[str]], str], folder: Path
+) -> list[dict[str, Any]]:
+    """The same collective called from C; `execute` runs it on the ranks, given a graph's file."""
+    rows = []
+    for number, spec in enumerate(plan.graphs):
+        network = build_network(spec, None, nodes)
+        file = folder / f"graph-{number}.txt"
+        file.write_text(adjacency(network))
+        degree = max(dict(network.graph.degree).values())
+        printed = execute(file, [str(plan.seconds), *map(str, plan.sizes)])
+        for line in printed.splitlines():
+            payload, low, median, p95, p99, taken = line.split()
+            row = row_of(spec, degree, FLOOR, int(payload), [float(median)])
+            row.update(samples=int(taken), min=float(low), p95=float(p95), p99=float(p99))
+            rows.append(row)
+    return rows

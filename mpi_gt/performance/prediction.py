@@ -14,9 +14,9 @@ from ..algorithms import ALGORITHMS
 from ..errors import UserError
 from ..fuse import compiled
 from ..graphs import build_network, parse_graph, rho
-from ..kernels.select import Arrival, Counters, Post
+from ..kernels import Arrival, Counters, Post
+from ..rundir.run_json import read_profile
 from .cost_model import Cost
-from .profiler import read_profile
 
 FAMILIES = ("ring", "torus", "hypercube", "exponential", "er:p=0.7", "complete", "star")
 LARGEST = 10**8  # numbers in a vector that is timed here

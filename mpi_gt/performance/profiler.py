@@ -1,6 +1,5 @@
 """The profile of a run: every rank's phases, who waited for whom, what could be hidden, a trace."""
 
-import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 
 from .. import plots
 from ..plots.performance import draw_profile
-from ..rundir.run_json import write_json
+from ..rundir.atomic import write_json
 from .clock_sync import Alignment, Reading, read_clock
-from .phases import ITERATION, PHASES
+from .phases import ITERATION, OWN, PHASES
 from .stamps import Phases
 from .trace import Track, write_trace
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 CHUNK = 1 << 16
-OWN = ("gradient", "update", "packing", "unattributed")  # a node's own time, waiting for nobody
 LATE = 0.2  # the share of an iteration by which a node must lag to be called a straggler
 
 
@@ -244,9 +242,3 @@ def _keep(series: Iterator[Array], directory: Path | None, ranks: int) -> Times:
     counts, _ = np.histogram(everything, edges)
     quantiles = np.quantile(everything, [0, 0.5, 0.95, 0.99, 1]).tolist()
     return Times(quantiles, float(np.mean(owns)), (edges, counts))
-
-
-def read_profile(path: Path) -> dict[str, Any]:
-    """profile.json of a run directory."""
-    found: dict[str, Any] = json.loads((path / "profile.json").read_text(encoding="utf-8"))
-    return found

@@ -13,11 +13,11 @@ from ..errors import UserError
 from ..graphs import build_network
 from ..machine import cores
 from ..plots.performance import draw_scale
-from ..rundir.run_json import write_json
+from ..rundir.atomic import write_json
+from ..rundir.run_json import read_profile
 from ..spec import default_of, has_option, integer, set_option, split_list
 from ..trial import cut_ranks
 from ..user_classes import is_custom
-from .profiler import read_profile
 
 MODES = ("strong", "weak")
 CROWDED = (

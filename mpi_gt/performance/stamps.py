@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..comm.plan import Plan
-from ..kernels.select import stamp
+from ..kernels import stamp
 from .phases import (
     AWAIT,
     BEGIN,

@@ -1,6 +1,5 @@
 """Figures from metrics.csv."""
 
-import csv
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..rundir.metrics_csv import read_metrics
 
 if TYPE_CHECKING:
     from networkx import Graph
@@ -22,15 +23,6 @@ LABELS = {
 ACROSS = {"iteration": "iteration", "seconds": "seconds", "bytes": "bytes sent, all nodes, a seed"}
 DASHES = ("-", "--", "-.", ":")
 DRAWABLE = 1e250  # from there on a figure's margins are past the largest number
-
-
-def read_metrics(path: Path) -> dict[str, list[dict[str, str]]]:
-    """The rows of a metrics.csv, by algorithm."""
-    rows = defaultdict(list)
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            rows[row["algorithm"]].append(row)
-    return dict(rows)
 
 
 def over_seeds(rows: list[dict[str, str]], metric: str) -> tuple[Array, Array]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..rundir.curves import Curve, read_curves
 from ..rundir.status import true_status
-from .curves import Curve, read_curves
 
 PARTS = ("run", "summary", "sweep", "profile", "bench", "scale", "claims", "audit")
 """The JSON files of a directory that the page shows."""

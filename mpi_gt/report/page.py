@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import UserError
-from ..rundir.run_json import StorageError, write_whole
-from .curves import Curve, page_data
+from ..errors import StorageError, UserError
+from ..rundir.atomic import write_whole
+from ..rundir.curves import Curve
+from .curves import page_data
 from .directories import Folder, read_folders
 from .html import Html, badge, listed, plot, section, table, tag
 from .sections import PARTS, Figures, attempt, card, graphs

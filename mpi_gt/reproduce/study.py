@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..config import RunConfig, options_of_table, parse_toml
-from ..display.results import console, on_terminal
+from ..display.console import console, on_terminal
 from ..errors import Diverged, UserError
 from ..rundir.layout import OWN_NAMES
 from ..rundir.layout import forget as forget_run
+from ..rundir.metrics_csv import read_last_row
 from ..spec import nearest, split_list
 from ..trial import cut_methods
 from .tables import write_report
@@ -174,18 +175,6 @@ def alone_in(directory: Path) -> Iterator[None]:
         yield
 
 
-def arguments_of(config: RunConfig) -> list[str]:
-    """The command that runs this configuration."""
-    words = ["run"]
-    for name, value in asdict(config).items():
-        flag = "-n" if name == "n" else "--" + name.replace("_", "-")
-        if value is True:
-            words.append(flag)
-        elif value is not None and value is not False:
-            words += [flag, str(value)] if name == "n" else [f"{flag}={value}"]
-    return words
-
-
 class Overall:
     """How far the whole experiment and its present algorithm are; also in DIR/progress.log."""
 
@@ -217,7 +206,8 @@ class Overall:
 
     def look(self) -> None:
         """Called now and then while the ranks work."""
-        iteration = _last_iteration(Path(self._study.runs[self._label].out or ""))
+        last = read_last_row(Path(self._study.runs[self._label].out or ""))
+        iteration = int(last.get("iteration") or 0)
         if self._bar:
             self._bar.update(self._task, completed=iteration)
             self._bar.update(self._whole, completed=self._done + iteration)
@@ -246,16 +236,6 @@ class Overall:
         print(f"{time.strftime('%H:%M:%S')} {text}", file=self._log, flush=True)
         if not self._quiet and self._bar is None:
             print(f"{self._study.name}: {text}", file=sys.stderr, flush=True)
-
-
-def _last_iteration(folder: Path) -> int:
-    try:
-        with (folder / "metrics.csv").open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 400))
-            return int(file.read().decode().splitlines()[-1].split(",")[2])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def carry_out(

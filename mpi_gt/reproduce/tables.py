@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import plots
 from ..plots.metrics import draw_study
-from ..rundir.metrics_csv import COLUMNS, METRICS, mean_of, tail_by_seed
-from ..rundir.run_json import write_json
+from ..rundir.atomic import write_json
+from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
+from ..rundir.summary import mean_of, tail_by_seed
 from .claims import judge_all
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ def write_report(study: "Study") -> list[Path]:
     results = {}
     for label, config in study.runs.items():
         folder = Path(config.out or "")
-        with (folder / "metrics.csv").open(newline="") as file:
-            rows += [{**row, "algorithm": label} for row in csv.DictReader(file)]
+        rows += [{**row, "algorithm": label} for row in read_rows(folder / "metrics.csv")]
         results[label] = json.loads((folder / "run.json").read_text())
     target = study.directory
     with (target / "metrics.csv").open("w", newline="") as file:

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .run_json import write_whole
+from .atomic import write_whole
+from .layout import CHECKPOINTS
 
 Array = NDArray[Any]
 
 MAGIC = b"mpi-gt checkpoint 1\n"
-FOLDER = "checkpoints"
 SLOTS = ("a", "b")
 
 
@@ -43,7 +43,7 @@ class Part:
 
 
 def part_path(directory: Path, slot: int, node: int) -> Path:
-    return directory / FOLDER / SLOTS[slot] / f"node-{node:05d}"
+    return directory / CHECKPOINTS / SLOTS[slot] / f"node-{node:05d}"
 
 
 def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:

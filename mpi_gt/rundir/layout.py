@@ -6,13 +6,12 @@ import os
 import time
 from pathlib import Path
 
-from ..config import RunConfig
-from ..engine.stop import STOP_FILE
-from ..engine.watchdog import FOLDER as WATCHDOG
 from ..errors import UserError
-from .checkpoint import FOLDER as CHECKPOINTS
-from .run_directory import OUTPUTS
 
+CHECKPOINTS = "checkpoints"
+OUTPUTS = "final.part"  # outputs of a comparison that is not finished
+WATCHDOG = "watchdog"  # reports of stuck ranks
+STOP_FILE = "stop"  # its presence asks a run to stop
 OWN_FILES = (
     "run.json",
     "metrics.csv",
@@ -41,13 +40,6 @@ STATE = (
 )
 REMAINS = (STOP_FILE, ".run.json.*", ".final.npz.part", f"{WATCHDOG}/*node-*.json", WATCHDOG)
 OWN_NAMES = {*OWN_FILES, STOP_FILE, CHECKPOINTS, OUTPUTS, WATCHDOG}
-
-
-def reserve_directory(config: RunConfig) -> Path:
-    """runs/<time>-<problem>-<algorithm>, made now."""
-    problem, *_ = config.parse_problem()
-    what = config.entries()[0].label if config.algorithms is None else "compare"
-    return reserve(f"{problem}-{what if config.lr is None else 'sweep'}")
 
 
 def reserve(name: str) -> Path:

@@ -1,9 +1,13 @@
 """Numbers of whole runs, out of the rows of metrics.csv."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import csv
+import io
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 class MetricsRow(NamedTuple):
@@ -49,81 +53,58 @@ class Block(NamedTuple):
         )
 
 
-def summarise(
-    rows: Iterable[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Each algorithm's row of a comparison.
-
-    Metrics are means over seeds and over the last fifth of the logged iterations;
-    `first_below_1e-3` is the first logged iteration at which the mean gap is.
-    """
-    gathered: dict[str, dict[int, list[Mapping[str, Any]]]] = {label: {} for label in results}
-    for row in rows:
-        gathered[row["algorithm"]].setdefault(row["iteration"], []).append(row)
-    summary: dict[str, Any] = {}
-    for label, result in results.items():
-        by_iteration = gathered[label]
-        if result.get("error"):
-            summary[label] = {"error": result["error"]}
-            continue
-        logged = sorted(by_iteration)
-        tail = logged[-math.ceil(len(logged) / 5) :]
-        gaps = {t: mean_of([row["gap"] for row in by_iteration[t]]) for t in logged}
-        below = (t for t, gap in gaps.items() if gap is not None and gap < 1e-3)
-        summary[label] = {
-            **{
-                metric: mean_of([row[metric] for t in tail for row in by_iteration[t]])
-                for metric in METRICS
-            },
-            "seconds_per_iteration": result["seconds_per_iteration"],
-            "bytes_per_iteration": by_iteration[logged[-1]][0]["bytes"] / logged[-1],
-            "first_below_1e-3": next(below, None),
-        }
-    return summary
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a metrics.csv, every cell as text."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
-def mean_of(values: list[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else None
+def read_metrics(path: Path) -> dict[str, list[dict[str, str]]]:
+    """Return the rows of a metrics.csv by algorithm."""
+    rows = defaultdict(list)
+    for row in read_rows(path):
+        rows[row["algorithm"]].append(row)
+    return dict(rows)
 
 
-def tail_by_seed(rows: Iterable[Mapping[str, Any]], label: str, metric: str) -> list[float]:
-    """For each seed the mean over the last fifth of the logged iterations; empty without values."""
-    by_seed: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
-        if row["algorithm"] == label and row[metric] not in (None, ""):
-            logged = by_seed.setdefault(row["seed"], [])
-            logged.append((int(row["iteration"]), float(row[metric])))
-    means = []
-    for logged in by_seed.values():
-        tail = sorted(logged)[-math.ceil(len(logged) / 5) :]
-        means.append(math.fsum(value for _, value in tail) / len(tail))
-    return means
+TAIL = 20_000  # bytes at the end of metrics.csv that are looked at
 
 
-class Swept(Protocol):
-    """What a sweep needs of an entry."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def lr(self) -> float | None: ...
+def read_last_row(path: Path) -> dict[str, str]:
+    """The last whole row of metrics.csv; empty without one."""
+    rows = read_last_rows(path)
+    return rows[-1] if rows else {}
 
 
-def sweep_of(summary: Mapping[str, Mapping[str, Any]], entries: Iterable[Swept]) -> dict[str, Any]:
-    """Each method's tail loss and gap at each stepsize (None: diverged), and where it is best."""
-    sweep: dict[str, Any] = {}
-    for entry in entries:
-        row = summary[entry.label]
-        of = sweep.setdefault(entry.method, {"lr": [], "loss": [], "gap": []})
-        of["lr"].append(entry.lr)
-        for metric in ("loss", "gap"):
-            of[metric].append(row.get(metric))
-    for of in sweep.values():
-        for metric in ("loss", "gap"):
-            pairs = zip(of[metric], of["lr"], strict=True)
-            best = min((pair for pair in pairs if pair[0] is not None), default=None)
-            of[f"best_{metric}"] = None if best is None else {metric: best[0], "lr": best[1]}
-    return sweep
+def read_last_rows(path: Path) -> list[dict[str, str]]:
+    """Whole rows from the end of metrics.csv, some of them."""
+    try:
+        with (path / "metrics.csv").open("rb") as file:
+            names = file.readline().decode().strip().split(",")
+            begin = file.tell()
+            file.seek(max(begin, os.fstat(file.fileno()).st_size - TAIL))
+            cut = file.tell() > begin  # in the middle of a row
+            lines = file.read().decode(errors="replace").rpartition("\n")[0].splitlines()
+    except OSError:
+        return []
+    rows = []
+    for line in lines[1:] if cut else lines:
+        cells = line.rsplit(",", len(names) - 1)
+        if len(cells) == len(names):
+            rows.append(dict(zip(names, cells, strict=True)))
+            rows[-1]["algorithm"] = rows[-1].get("algorithm", "").strip('"')
+    return rows
+
+
+def parse_rows(content: bytes) -> list[dict[str, Any]]:
+    """Return the rows in the text of a metrics.csv, with numbers as numbers."""
+    table = csv.DictReader(io.StringIO(content.decode(), newline=""))
+    return [{name: _number(name, cell) for name, cell in row.items()} for row in table]
+
+
+def _number(name: str, cell: str) -> Any:
+    if name == "algorithm":
+        return cell
+    if name in ("seed", "iteration", "bytes"):
+        return int(cell)
+    return float(cell) if cell else None

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from .metrics_csv import COLUMNS, Block
-from .run_json import storage_error, write_whole
+from .atomic import storage_error, write_whole
+from .layout import OUTPUTS
+from .metrics_csv import COLUMNS, Block, parse_rows
 
 Array = NDArray[Any]
 
-OUTPUTS = "final.part"
 PATIENCE = 10  # seconds that the ranks of a killed run may need to be gone
 
 
@@ -102,8 +102,7 @@ class RunDirectory:
         content = self._metrics.read(mark["length"])
         if hashlib.sha256(content).hexdigest() != mark["sha256"]:
             return None
-        table = csv.DictReader(io.StringIO(content.decode(), newline=""))
-        return [{name: _number(name, cell) for name, cell in row.items()} for row in table]
+        return parse_rows(content)
 
     def save_output(self, name: str, parts: Iterable[Array], shape: tuple[int, ...]) -> str:
         """Keep the array `name` of all nodes, one node in memory at a time; its sha256."""
@@ -188,14 +187,6 @@ def is_held(path: Path) -> bool | None:
     except OSError:
         return None
     return False
-
-
-def _number(name: str, cell: str) -> Any:
-    if name == "algorithm":
-        return cell
-    if name in ("seed", "iteration", "bytes"):
-        return int(cell)
-    return float(cell) if cell else None
 
 
 @cache

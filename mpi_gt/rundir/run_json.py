@@ -5,52 +5,12 @@ import json
 import os
 import shlex
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """All of it or, where something breaks, what was there before."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    write_whole(path, [text.encode()], suffix=str(os.getpid()))  # others may write it as well
-
-
-def write_whole(path: Path, pieces: Iterable[Any], suffix: str = "part") -> None:
-    """Replace a file by these bytes: on the disk for good, or the old ones still there."""
-    temporary = path.with_name(f".{path.name}.{suffix}")
-    try:
-        with temporary.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise storage_error(path, error) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """What was renamed there stays renamed when the machine goes down."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass  # a file system that cannot
-    finally:
-        os.close(handle)
-
-
-class StorageError(Exception):
-    """The disk is full, or the directory gone: the message names the file."""
-
-
-def storage_error(path: Path, error: OSError) -> StorageError:
-    """With the path, which a failed write or fsync does not know."""
-    return StorageError(f"cannot write {path}: {error.strerror or error}")
+from ..errors import StorageError
+from .atomic import write_json, write_whole
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -115,3 +75,9 @@ def mark_failed(path: Path, error: str, exit_code: int) -> None:
 
 def how_to_go_on(out: Path) -> str:
     return f"to go on: mpi-gt resume {shlex.quote(str(out))}"
+
+
+def read_profile(path: Path) -> dict[str, Any]:
+    """profile.json of a run directory."""
+    found: dict[str, Any] = json.loads((path / "profile.json").read_text(encoding="utf-8"))
+    return found

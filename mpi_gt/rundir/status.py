@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..engine.watchdog import read_reports
 from ..errors import UserError
 from .checkpoint import latest
+from .metrics_csv import read_last_row, read_last_rows
 from .run_directory import is_held
 from .run_json import read_facts
+from .watchdog_reports import read_reports
 
 STALE = 600  # seconds without a sign after which a run that measures often is called stale
-TAIL = 20_000  # bytes at the end of metrics.csv that are looked at
 
 
 def look_at(path: Path) -> dict[str, str]:
@@ -25,7 +25,7 @@ def look_at(path: Path) -> dict[str, str]:
     status, note = true_status(path, facts)
     config = facts["config"]
     saved = latest(path)
-    last = _last_row(path)
+    last = read_last_row(path)
     labels = list(facts.get("identity", {}).get("algorithm", {}))
     shown = f"{last.get('iteration', 0)}/{config['iterations']}"
     number = labels.index(last["algorithm"]) + 1 if last.get("algorithm") in labels else 0
@@ -85,37 +85,11 @@ def _last_sign(path: Path) -> float:
 
 def _usual_silence(path: Path) -> float:
     """Seconds from one measurement to the next; 0 where two cannot be told."""
-    moments = [(row.get("iteration"), row.get("seconds")) for row in _last_rows(path)]
+    moments = [(row.get("iteration"), row.get("seconds")) for row in read_last_rows(path)]
     with contextlib.suppress(ValueError, TypeError):
         *_, (_, before), (_, last) = dict.fromkeys(moments)  # one for all seeds of an iteration
         return float(last or 0) - float(before or 0)
     return 0.0
-
-
-def _last_row(path: Path) -> dict[str, str]:
-    """The last whole row of metrics.csv; empty without one."""
-    rows = _last_rows(path)
-    return rows[-1] if rows else {}
-
-
-def _last_rows(path: Path) -> list[dict[str, str]]:
-    """Whole rows from the end of metrics.csv, some of them."""
-    try:
-        with (path / "metrics.csv").open("rb") as file:
-            names = file.readline().decode().strip().split(",")
-            begin = file.tell()
-            file.seek(max(begin, os.fstat(file.fileno()).st_size - TAIL))
-            cut = file.tell() > begin  # in the middle of a row
-            lines = file.read().decode(errors="replace").rpartition("\n")[0].splitlines()
-    except OSError:
-        return []
-    rows = []
-    for line in lines[1:] if cut else lines:
-        cells = line.rsplit(",", len(names) - 1)
-        if len(cells) == len(names):
-            rows.append(dict(zip(names, cells, strict=True)))
-            rows[-1]["algorithm"] = rows[-1].get("algorithm", "").strip('"')
-    return rows
 
 
 def time_left(status: str, last: dict[str, str], config: dict[str, Any], behind: int) -> str:

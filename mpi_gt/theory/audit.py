@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.gt_adaptive import GTAdaptive
+from ..comm.base import Nodes
 from ..config import RunConfig
-from ..engine.metrics import Nodes
 from . import DIFFERENCES, FORMS, Form, Setting, Start, Sums
 from .constants import Known, auditable, combine, setting_of
 from .verdicts import Curve, Step, curves, verdicts

@@ -80,8 +80,8 @@ def timed_option(option, pairs, iterations, directory):
     from mpi_gt.config import RunConfig
     from mpi_gt.engine.build import build
     from mpi_gt.engine.checkpointer import Keeper
-    from mpi_gt.engine.recorder import NoRecorder, Recorder
-    from mpi_gt.engine.run import solve
+    from mpi_gt.engine.loop import NoRecorder, solve
+    from mpi_gt.engine.recorder import Recorder
     from mpi_gt.engine.watchdog import Watchdog
     from mpi_gt.performance.phases import NoPhases
 
@@ -122,8 +122,7 @@ def timed_profile(iterations):
     from mpi_gt.config import RunConfig
     from mpi_gt.engine.build import build
     from mpi_gt.engine.checkpointer import Keeper
-    from mpi_gt.engine.recorder import NoRecorder
-    from mpi_gt.engine.run import solve
+    from mpi_gt.engine.loop import NoRecorder, solve
     from mpi_gt.performance.phases import NoPhases
     from mpi_gt.performance.stamps import Phases
 

@@ -28,7 +28,7 @@ class Machine:
         self.work = work
         self.out = work / "run"
         self.mpirun = mpirun.find_mpirun()
-        self.brand = mpirun.brand(self.mpirun)
+        self.brand = mpirun.detect_brand(self.mpirun)
         self.reference = work / "reference"
         compiler = self.mpirun.parent / "mpicc"
         self.build = [str(compiler), "-O3", "-march=native"]
@@ -38,7 +38,7 @@ class Machine:
 
     def environment(self, n: int) -> dict[str, str]:
         defaults = {"OMPI_MCA_btl_sm_eager_limit": detect.EAGER_LIMIT, "OMP_NUM_THREADS": "1"}
-        env = {**defaults, **mpirun.environment(self.brand, n, None)}
+        env = {**defaults, **mpirun.mpirun_environment(self.brand, n, None)}
         return {key: value for key, value in env.items() if key not in detect.LAUNCHED}
 
     def settings(self, n: int) -> dict[str, str]:
@@ -47,7 +47,7 @@ class Machine:
 
     def on_ranks(self, n: int, *words: str) -> str:
         """What a command prints, on n ranks."""
-        launcher = mpirun.command(self.mpirun, self.brand, n, None, self.environment(n))
+        launcher = mpirun.mpirun_command(self.mpirun, self.brand, n, None, self.environment(n))
         command = [*launcher, *words]
         return run(command, self.environment(n))
 

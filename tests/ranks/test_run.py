@@ -11,8 +11,9 @@ from mpi4py import MPI
 
 import mpi_gt
 from mpi_gt.algorithms import ALGORITHMS
+from mpi_gt.comm import EXCHANGES
 from mpi_gt.comm.node import Node
-from mpi_gt.config import EXCHANGES, RunConfig
+from mpi_gt.config import RunConfig
 from mpi_gt.engine.build import build
 from mpi_gt.engine.run import run as run_experiment
 from mpi_gt.engine.stop import StopRequest

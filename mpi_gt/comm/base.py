@@ -1,0 +1,20 @@
+"""comm.base."""
+
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Nodes(Protocol):
+    """What measuring needs of a Node, or of a StackedNode."""
+
+    nodes: int
+    iteration: int
+
+    @property
+    def bytes_sent(self) -> Any: ...
+    def mean(self, z: Array, everywhere: bool = True) -> Array | None: ...
+    def gather(self, z: Array) -> Array | None: ...
+    def share(self, flag: bool) -> bool: ...

@@ -1,0 +1,131 @@
+"""engine.loop."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import Entry
+from ..fuse import compiled
+from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, NoPhases
+from ..problems.straggler import Straggler
+from .build import Experiment
+from .checkpointer import Keeper
+from .metrics import measure
+from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from ..performance.stamps import Phases
+
+
+Array = NDArray[Any]
+
+
+class Clock:
+    """Seconds since it was made, less those while it was paused; begins with `passed`."""
+
+    def __init__(self, passed: float = 0.0) -> None:
+        self._started = time.perf_counter() - passed
+        self._paused = 0.0
+        self._pause_began: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        now = time.perf_counter() if self._pause_began is None else self._pause_began
+        return now - self._started - self._paused
+
+    def stop(self) -> float:
+        """Until `go_on`; the seconds so far."""
+        self._pause_began = now = time.perf_counter()
+        return now - self._started - self._paused
+
+    def go_on(self) -> None:
+        assert self._pause_began is not None
+        self._paused += time.perf_counter() - self._pause_began
+        self._pause_began = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        self.stop()
+        try:
+            yield
+        finally:
+            self.go_on()
+
+
+class NoRecorder:
+    """Every other rank's."""
+
+    rows: list[dict[str, Any]] = []  # noqa: RUF012 (never filled)
+    facts: dict[str, Any] = {}  # noqa: RUF012
+    profile: dict[str, Any] = {}  # noqa: RUF012
+
+    def _nothing(self, *arguments: Any) -> None:
+        pass
+
+    start = go_on = mark = warn = begin = write = end = add = save = _nothing
+    stop = close = keep_profile = audit = _nothing
+
+
+def solve(
+    experiment: Experiment,
+    entry: Entry,
+    recorder: Recorder | NoRecorder,
+    keeper: Keeper,
+    phases: "Phases | NoPhases",
+    observe: Callable[[int, Any, Any], None] | None = None,
+) -> tuple[Array, float]:
+    """All iterations of one algorithm: the only loop. Its output and its seconds.
+
+    `observe(t, before, after)` sees each step; its time is not counted.
+    """
+    config, node, problem = experiment.config, experiment.node, experiment.problem
+    algorithm = entry.algorithm
+    gradient = getattr(problem, "_kernel", None) or problem.gradient
+    if config.straggler is not None:
+        gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
+    gradient = phases.watch_gradient(gradient)
+    tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
+    seeds = config.seed_list
+    node.restart()
+    recorder.begin(entry.label)
+
+    def log(t: int, state: Any) -> None:
+        seconds = clock.stop()  # no `with`: all ranks do this at once, and find each call cold
+        phases.enter(METRIC)
+        measured = measure(node, problem, state, tracks, seeds)
+        if measured is not None:
+            phases.enter(LOGGING)
+            recorder.write(entry.label, t, seconds, measured)
+        phases.enter(UNATTRIBUTED)
+        clock.go_on()
+
+    with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
+        start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
+        begin, state, passed = keeper.restore(entry.label, start)
+        clock = Clock(passed)
+        if begin == 0 or (begin == config.iterations and begin % config.stride):
+            log(begin, state)
+        step = phases.watch_step(compiled(algorithm, start))
+        last, stride = config.iterations, config.stride
+        walk = node.walk(step, gradient, last)
+        keeper.attend(begin + 1)
+        t, states = begin, [state]
+        del start, state  # the list alone holds it: see `walk`
+        while t < last:
+            t = walk(t, states)
+            if observe is not None:
+                with phases.during(METRIC), clock.paused():
+                    observe(t, *states)
+            if t % stride == 0 or t == last:
+                log(t, states[-1])
+            if keeper.is_due(t):
+                with phases.during(CHECKPOINT), clock.paused():
+                    keeper.save(entry.label, t, states[-1], clock.seconds)
+            keeper.look_again(t, stride if observe is None else 1)
+    phases.close()
+    return states[-1].x, clock.seconds

@@ -1,0 +1,104 @@
+"""MPI implementations: how to recognise each mpirun, and the flags and settings it needs."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..machine import cores
+
+# environment of remote ranks, beyond what Open MPI sends by itself
+SENT_TO_REMOTE_RANKS = (
+    "MPI_GT_",
+    "PYTHONPATH",
+    "XDG_CACHE_HOME",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "UCX_",
+)
+
+
+@dataclass(frozen=True)
+class Brand:
+    """One MPI implementation; as it stands, one that is not known: mpirun without any flags."""
+
+    name: str = "unknown"
+    title: str = "an unknown MPI"
+    version_words: tuple[str, ...] = ()
+    """Words of which `mpirun --version` prints one."""
+    host_line: str = ""
+    """A line of its hostfile, of a host's name and its slots."""
+    run_on_hosts: str = ""
+    """The command that takes a hostfile as its next word."""
+
+    @property
+    def host_example(self) -> str:
+        return self.host_line.format("h1", 4)
+
+    def local_flags(self, n: int) -> list[str]:
+        """Return the flags for n ranks on this machine."""
+        return []
+
+    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
+        """Return the flags for ranks on the hosts of a file; crowded: more ranks than slots."""
+        raise AssertionError(f"{self.name} has no hostfile")
+
+    def settings(self, ranks_per_host: int) -> dict[str, str]:
+        """Return the environment variables that mpirun gets unless the user has set them."""
+        return {}
+
+
+class OpenMPI(Brand):
+    """Open MPI 4 and later."""
+
+    def local_flags(self, n: int) -> list[str]:
+        if any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID")):
+            return []
+        return ["--oversubscribe", *(["--bind-to", "none"] if n > cores() else [])]
+
+    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
+        # --oversubscribe would put all ranks on the first host
+        mapping = ["--map-by", "slot:OVERSUBSCRIBE"] if crowded else []
+        names = sorted(name for name in env if name.startswith(SENT_TO_REMOTE_RANKS))
+        sent = [word for name in names for word in ("-x", name)]
+        return ["--hostfile", str(hostfile), *mapping, "--bind-to", "none", *sent]
+
+    def settings(self, ranks_per_host: int) -> dict[str, str]:
+        found = {}
+        if os.geteuid() == 0:
+            for system in ("OMPI", "PRTE"):
+                found[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
+                found[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        if ranks_per_host > cores():
+            found["OMPI_MCA_mpi_yield_when_idle"] = "1"
+            # where a hostfile or a batch system claims more slots than there are cores
+            found["PRTE_MCA_hwloc_default_binding_policy"] = "none"
+        if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
+            found["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
+            found["OMPI_MCA_osc"] = "^ucx"  # complains at every window where there is no fabric
+        return found
+
+
+class MPICH(Brand):
+    """MPICH 4 with its Hydra launcher."""
+
+    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
+        return ["-f", str(hostfile)]
+
+
+BRANDS: dict[str, Brand] = {
+    "openmpi": OpenMPI(
+        "openmpi", "Open MPI", ("Open MPI", "OpenRTE"), "{} slots={}", "mpirun --hostfile"
+    ),
+    "mpich": MPICH("mpich", "MPICH", ("HYDRA",), "{}:{}", "mpiexec -f"),
+}
+UNKNOWN = Brand()
+
+
+def brand_of_version(text: str) -> Brand:
+    """Return the brand whose mpirun prints this for --version."""
+    for brand in BRANDS.values():
+        if any(word in text for word in brand.version_words):
+            return brand
+    return UNKNOWN

@@ -1,0 +1,95 @@
+"""The curves in metrics.csv: by algorithm, seed and iteration, as much of it as is sound."""
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .metrics_csv import METRICS
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Curve:
+    """One algorithm of one directory; metrics as (seeds, points), NaN where nothing was written."""
+
+    run: str
+    algorithm: str
+    seeds: list[int]
+    across: dict[str, Array]  # (points,) each
+    metrics: dict[str, Array]
+
+    @property
+    def points(self) -> int:
+        return len(self.across["iteration"])
+
+    def tail(self, metric: str) -> float | None:
+        """The mean over seeds and the last fifth of the logged iterations."""
+        if metric not in self.metrics:
+            return None
+        values = self.metrics[metric][:, -math.ceil(self.points / 5) :]
+        finite = values[np.isfinite(values)]
+        return float(finite.mean()) if len(finite) and np.isfinite(values).all() else None
+
+    def each(self, name: str) -> float | None:
+        """Seconds or bytes of one iteration."""
+        last, iterations = self.across[name][-1], self.across["iteration"][-1]
+        return float(last / iterations) if iterations > 0 and np.isfinite(last) else None
+
+
+def read_curves(path: Path, run: str) -> tuple[list[Curve], list[str]]:
+    """A curve an algorithm, and what is wrong with the file. A torn last line is left out."""
+    try:
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            found, bad = _cells(csv.reader(file))
+    except FileNotFoundError:
+        return [], []
+    except (OSError, csv.Error) as error:
+        return [], [f"metrics.csv cannot be read: {error}"]
+    troubles = [f"metrics.csv: {bad} lines are torn or no numbers, and left out"] if bad else []
+    return [_curve(run, label, cells) for label, cells in found.items()], troubles
+
+
+NUMBERS = (*METRICS, "seconds", "bytes")
+
+
+Cells = dict[tuple[int, int], list[float]]
+"""By (seed, iteration), the numbers of one row in the order of NUMBERS."""
+
+
+def _cells(lines: Any) -> tuple[dict[str, Cells], int]:
+    """By algorithm; and how many lines make no sense."""
+    names: list[str] = next(lines, [])
+    found: dict[str, Cells] = {}
+    bad = 0
+    if not {"algorithm", "seed", "iteration", *NUMBERS} <= set(names):
+        return {}, 1
+    label, seed, iteration = (names.index(name) for name in ("algorithm", "seed", "iteration"))
+    columns = [names.index(name) for name in NUMBERS]
+    for line in lines:
+        try:
+            if len(line) != len(names):
+                raise ValueError
+            values = [float(line[column] or "nan") for column in columns]
+            found.setdefault(line[label], {})[int(line[seed]), int(line[iteration])] = values
+        except ValueError:
+            bad += 1
+    return found, bad
+
+
+def _curve(run: str, label: str, cells: Cells) -> Curve:
+    places = np.array(list(cells))
+    seeds, row = np.unique(places[:, 0], return_inverse=True)
+    iterations, column = np.unique(places[:, 1], return_inverse=True)
+    values = np.full((len(NUMBERS), len(seeds), len(iterations)), np.nan)
+    values[:, row, column] = np.array(list(cells.values())).T
+    by_name = dict(zip(NUMBERS, values, strict=True))
+    across: dict[str, Array] = {"iteration": iterations}
+    across.update({name: np.fmax.reduce(by_name[name], axis=0) for name in ("seconds", "bytes")})
+    metrics = {name: by_name[name] for name in METRICS if np.isfinite(by_name[name]).any()}
+    return Curve(run, label, seeds.tolist(), across, metrics)

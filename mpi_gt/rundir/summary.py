@@ -1,0 +1,87 @@
+"""rundir.summary."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from .metrics_csv import METRICS
+
+
+def summarise(
+    rows: Iterable[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Each algorithm's row of a comparison.
+
+    Metrics are means over seeds and over the last fifth of the logged iterations;
+    `first_below_1e-3` is the first logged iteration at which the mean gap is.
+    """
+    gathered: dict[str, dict[int, list[Mapping[str, Any]]]] = {label: {} for label in results}
+    for row in rows:
+        gathered[row["algorithm"]].setdefault(row["iteration"], []).append(row)
+    summary: dict[str, Any] = {}
+    for label, result in results.items():
+        by_iteration = gathered[label]
+        if result.get("error"):
+            summary[label] = {"error": result["error"]}
+            continue
+        logged = sorted(by_iteration)
+        tail = logged[-math.ceil(len(logged) / 5) :]
+        gaps = {t: mean_of([row["gap"] for row in by_iteration[t]]) for t in logged}
+        below = (t for t, gap in gaps.items() if gap is not None and gap < 1e-3)
+        summary[label] = {
+            **{
+                metric: mean_of([row[metric] for t in tail for row in by_iteration[t]])
+                for metric in METRICS
+            },
+            "seconds_per_iteration": result["seconds_per_iteration"],
+            "bytes_per_iteration": by_iteration[logged[-1]][0]["bytes"] / logged[-1],
+            "first_below_1e-3": next(below, None),
+        }
+    return summary
+
+
+def mean_of(values: list[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return math.fsum(numbers) / len(numbers) if numbers else None
+
+
+def tail_by_seed(rows: Iterable[Mapping[str, Any]], label: str, metric: str) -> list[float]:
+    """For each seed the mean over the last fifth of the logged iterations; empty without values."""
+    by_seed: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        if row["algorithm"] == label and row[metric] not in (None, ""):
+            logged = by_seed.setdefault(row["seed"], [])
+            logged.append((int(row["iteration"]), float(row[metric])))
+    means = []
+    for logged in by_seed.values():
+        tail = sorted(logged)[-math.ceil(len(logged) / 5) :]
+        means.append(math.fsum(value for _, value in tail) / len(tail))
+    return means
+
+
+class Swept(Protocol):
+    """What a sweep needs of an entry."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def lr(self) -> float | None: ...
+
+
+def sweep_of(summary: Mapping[str, Mapping[str, Any]], entries: Iterable[Swept]) -> dict[str, Any]:
+    """Each method's tail loss and gap at each stepsize (None: diverged), and where it is best."""
+    sweep: dict[str, Any] = {}
+    for entry in entries:
+        row = summary[entry.label]
+        of = sweep.setdefault(entry.method, {"lr": [], "loss": [], "gap": []})
+        of["lr"].append(entry.lr)
+        for metric in ("loss", "gap"):
+            of[metric].append(row.get(metric))
+    for of in sweep.values():
+        for metric in ("loss", "gap"):
+            pairs = zip(of[metric], of["lr"], strict=True)
+            best = min((pair for pair in pairs if pair[0] is not None), default=None)
+            of[f"best_{metric}"] = None if best is None else {metric: best[0], "lr": best[1]}
+    return sweep

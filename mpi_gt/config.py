@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .algorithms import ALGORITHMS, Algorithm
-from .comm import EXCHANGES
+from .comm import EXCHANGE_NAMES
 from .errors import UserError
 from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
@@ -118,13 +118,13 @@ class RunConfig:
             if value is not None and not lowest <= value <= highest:
                 shown = name.replace("_", "-")
                 raise UserError(f"{shown} must be in [{lowest}, {highest}], not {value}")
-        for name, known in (("exchange", (*EXCHANGES, AUTO)), ("dtype", DTYPES)):
+        for name, known in (("exchange", (*EXCHANGE_NAMES, AUTO)), ("dtype", DTYPES)):
             if getattr(self, name) not in known:
                 value = getattr(self, name)
                 raise UserError(f"unknown {name} '{value}'{nearest(value, known)}")
         if (self.lr is not None or self.points is not None) and self.algorithms is None:
             raise UserError("lr and points are for a sweep: they need algorithms as well")
-        self.check_laboratory()
+        self.check_performance_options()
         for name in ("L", "G", "sigma2", "f_star"):
             given = getattr(self, name)
             if given is not None and not (0 <= given < math.inf or name == "f_star"):
@@ -140,7 +140,7 @@ class RunConfig:
         if self.weights is not None:
             parse_weights(self.weights)
 
-    def check_laboratory(self) -> None:
+    def check_performance_options(self) -> None:
         """What profile, trace and straggler ask of the rest."""
         if self.profile and (self.stacked or self.algorithms is not None):
             raise UserError("a profile is of one algorithm on MPI ranks: not stacked, not compared")
@@ -181,7 +181,7 @@ class RunConfig:
         return range(first, last + 1)
 
     @property
-    def stride(self) -> int:
+    def log_interval(self) -> int:
         """Iterations from one measurement, where all ranks meet, to the next."""
         return self.log_every or -(-self.iterations // (20 if self.profile else 200))
 
@@ -312,7 +312,7 @@ def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     return options
 
 
-def arguments_of(config: RunConfig) -> list[str]:
+def to_arguments(config: RunConfig) -> list[str]:
     """The command that runs this configuration."""
     words = ["run"]
     for name, value in asdict(config).items():

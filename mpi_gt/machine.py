@@ -35,7 +35,7 @@ def cores() -> int:
     return len(siblings) or os.cpu_count() or 1
 
 
-def library() -> str:
+def mpi_library() -> str:
     """What the MPI library says of itself; name and version are in the first line."""
     from mpi4py import MPI
 
@@ -79,7 +79,7 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
     from mpi4py import MPI
 
     facts["mpi"] = {
-        "library": library().splitlines()[0],
+        "library": mpi_library().splitlines()[0],
         "standard": ".".join(map(str, MPI.Get_version())),
         "thread_level": _thread_level(MPI.Query_thread()),
     }
@@ -87,11 +87,11 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
     cores = {rank.host: rank.cores for rank in ranks}
     per_host = Counter(facts["hosts"])
     facts["ranks_per_core"] = max(count / cores[host] for host, count in per_host.items())
-    facts["warnings"] += complaints(ranks, hosts_allotted())
+    facts["warnings"] += placement_warnings(ranks, hosts_allotted())
     return facts
 
 
-def complaints(ranks: list[RankFacts], allotted: int) -> list[str]:
+def placement_warnings(ranks: list[RankFacts], allotted: int) -> list[str]:
     """What makes a run slow or its times useless, in plain words; `allotted` counts hosts."""
     found = []
     cores = {rank.host: rank.cores for rank in ranks}

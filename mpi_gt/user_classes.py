@@ -74,7 +74,7 @@ def located(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def attempt(what: str, make: Callable[[], Made]) -> Made:
+def call_user_code(what: str, make: Callable[[], Made]) -> Made:
     """What a user's code gives; where it fails, one error that says where."""
     try:
         return make()
@@ -84,27 +84,27 @@ def attempt(what: str, make: Callable[[], Made]) -> Made:
         raise UserError(f"{what} failed: {located(error)}") from None
 
 
-def try_problem(name: str, problem: Any, x: Array) -> None:
+def check_problem(name: str, problem: Any, x: Array) -> None:
     """Whether gradient and evaluate give what a run needs of them, at x (seeds, dim)."""
-    gradient = attempt(f"{name}.gradient", lambda: problem.gradient(1, x))
+    gradient = call_user_code(f"{name}.gradient", lambda: problem.gradient(1, x))
     _require_like(f"{name}.gradient", gradient, x.shape, x.dtype)
     xbar = _frozen(x.astype(np.float64))
-    answer = attempt(f"{name}.evaluate", lambda: problem.evaluate(xbar))
+    answer = call_user_code(f"{name}.evaluate", lambda: problem.evaluate(xbar))
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise UserError(f"{name}.evaluate must return (loss, gradient), not {_kind(answer)}")
     _require_like(f"{name}.evaluate: the loss", answer[0], x.shape[:-1], None)
     _require_like(f"{name}.evaluate: the gradient", answer[1], x.shape, None)
     if hasattr(problem, "accuracy"):
-        accuracy = attempt(f"{name}.accuracy", lambda: problem.accuracy(xbar))
+        accuracy = call_user_code(f"{name}.accuracy", lambda: problem.accuracy(xbar))
         _require_like(f"{name}.accuracy", accuracy, x.shape[:-1], None)
     if hasattr(problem, "test_score"):
-        score = attempt(f"{name}.test_score", lambda: problem.test_score(xbar))
+        score = call_user_code(f"{name}.test_score", lambda: problem.test_score(xbar))
         _require_like(f"{name}.test_score", score, (len(x) + 1,), None)
     if hasattr(problem, "facts"):
-        attempt(f"{name}.facts", lambda: json.dumps(problem.facts()))
+        call_user_code(f"{name}.facts", lambda: json.dumps(problem.facts()))
 
 
-def try_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
+def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
     """Whether init and step give States of arrays like x, with a mix that brings nothing.
 
     All arrays they are given are read-only, and each result of mix must be waited for once.
@@ -113,12 +113,14 @@ def try_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
     def gradient(t: int, x: Array) -> Array:
         return _frozen(problem.gradient(t, x))
 
-    state = attempt(f"{name}.init", lambda: algorithm.init(_frozen(x), partial(gradient, 1)))
+    state = call_user_code(f"{name}.init", lambda: algorithm.init(_frozen(x), partial(gradient, 1)))
     _require_state(f"{name}.init", algorithm, state, x)
     for array in state:
         _frozen(array)
     mix = _Trial(x)
-    state = attempt(f"{name}.step", lambda: algorithm.step(1, state, mix, partial(gradient, 2)))
+    state = call_user_code(
+        f"{name}.step", lambda: algorithm.step(1, state, mix, partial(gradient, 2))
+    )
     _require_state(f"{name}.step", algorithm, state, x)
     if any(result.waited != 1 for result in mix.results):
         raise UserError(f"{name}.step must wait once for each result of mix")

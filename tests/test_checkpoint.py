@@ -22,7 +22,7 @@ from mpi_gt.config import RunConfig
 from mpi_gt.engine import resume as resume_module
 from mpi_gt.errors import Stopped, UserError
 from mpi_gt.rundir.checkpoint import Unusable, as_state, glance, part_path, read_part, write_part
-from mpi_gt.rundir.run_json import announce, mark_failed, read_facts
+from mpi_gt.rundir.run_json import claim_directory, mark_failed, read_facts
 
 
 class State(NamedTuple):
@@ -91,16 +91,16 @@ def resume(out, *words, expect=0):
 
 def stop_at(monkeypatch, iteration, label=None):
     """Have the run be asked to stop before that iteration, as a signal would."""
-    from mpi_gt.engine.checkpointer import Keeper
+    from mpi_gt.engine.checkpointer import Checkpointer
 
-    attend = Keeper.attend
+    poll_stop = Checkpointer.poll_stop
 
     def asking(self, t):
         if t == iteration:
             self._stop.asked = True
-        attend(self, t)
+        poll_stop(self, t)
 
-    monkeypatch.setattr(Keeper, "attend", asking)
+    monkeypatch.setattr(Checkpointer, "poll_stop", asking)
 
 
 def stopped(monkeypatch, out, *words, at=30):
@@ -158,18 +158,18 @@ def test_a_comparison_goes_on_within_its_algorithms(tmp_path, monkeypatch):
     reference, out = tmp_path / "reference", tmp_path / "run"
     assert main([*words, "--out", str(reference), "--quiet"]) == 3
 
-    from mpi_gt.engine.checkpointer import Keeper
+    from mpi_gt.engine.checkpointer import Checkpointer
 
-    attend, calls = Keeper.attend, []
+    poll_stop, calls = Checkpointer.poll_stop, []
 
     def asking(self, t):
         calls.append(t)
         if calls.count(30) == 2:  # the diverged one does not come so far
             self._stop.asked = True
-        attend(self, t)
+        poll_stop(self, t)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Keeper, "attend", asking)
+        patch.setattr(Checkpointer, "poll_stop", asking)
         assert main([*words, "--out", str(out), "--quiet"]) == 85
     assert read_facts(out)["stopped"]["algorithm"] == "dsgd:lr=0.1"
     calls.clear()
@@ -430,7 +430,7 @@ def test_a_full_disk_is_one_clear_error_and_the_checkpoint_is_kept(tmp_path, ref
 
 
 def test_a_status_can_be_told_on_a_full_disk(tmp_path, monkeypatch):
-    announce(tmp_path, {"config": {}})
+    claim_directory(tmp_path, {"config": {}})
 
     def full(*rest):
         raise OSError(28, "No space left on device")
@@ -442,19 +442,19 @@ def test_a_status_can_be_told_on_a_full_disk(tmp_path, monkeypatch):
 
 
 def test_a_directory_that_is_gone(tmp_path, monkeypatch, capsys):
-    from mpi_gt.engine.checkpointer import Keeper
+    from mpi_gt.engine.checkpointer import Checkpointer
 
     out = tmp_path / "run"
-    attend = Keeper.attend
+    poll_stop = Checkpointer.poll_stop
 
     def removing(self, t):
         if t == 20:
             out.rename(tmp_path / "elsewhere")
             for file in (tmp_path / "elsewhere").iterdir():
                 file.unlink()
-        attend(self, t)
+        poll_stop(self, t)
 
-    monkeypatch.setattr(Keeper, "attend", removing)
+    monkeypatch.setattr(Checkpointer, "poll_stop", removing)
     run(out, expect=1)
     assert f"cannot write {out}/metrics.csv: it was removed" in capsys.readouterr().err
 
@@ -464,7 +464,7 @@ def test_status_tells_the_truth(tmp_path, monkeypatch, capsys, reference):
     stopped(monkeypatch, out)
     capsys.readouterr()
     dead = tmp_path / "dead"
-    announce(dead, {"config": read_facts(out)["config"]})
+    claim_directory(dead, {"config": read_facts(out)["config"]})
     facts = read_facts(dead)
     facts["process"]["pid"] = 2**22 - 3  # nobody's
     (dead / "run.json").write_text(json.dumps(facts))

@@ -10,10 +10,10 @@ from support import ROOT_OF_REPOSITORY
 
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
-from mpi_gt.launch.detect import promised
 from mpi_gt.launch.brands import BRANDS
+from mpi_gt.launch.detect import detect_launch
 from mpi_gt.launch.hostfile import hostfile_text, parse_nodes, read_hostfile
-from mpi_gt.machine import RankFacts, complaints, hosts_allotted
+from mpi_gt.machine import RankFacts, hosts_allotted, placement_warnings
 
 HOSTFILES = sorted((ROOT_OF_REPOSITORY / "hostfiles").iterdir())
 TEMPLATES = sorted((ROOT_OF_REPOSITORY / "scripts" / "batch").iterdir())
@@ -163,38 +163,40 @@ def test_templates_call_mpi_gt_with_options_it_knows(path, tmp_path):
     ],
 )  # fmt: skip
 def test_what_launchers_promise(env, launcher, size, rank):
-    promise = promised(env)
+    promise = detect_launch(env)
     assert (promise.launcher, promise.size, promise.rank) == (launcher, size, rank)
     if size is not None:
-        assert f"started {size} processes" in promise.broken(1, "MPICH Version: 5.0")
-        assert promise.broken(size, "MPICH Version: 5.0") is None
+        assert f"started {size} processes" in promise.size_mismatch(1, "MPICH Version: 5.0")
+        assert promise.size_mismatch(size, "MPICH Version: 5.0") is None
 
 
 def test_a_batch_script_or_a_terminal_is_no_rank():
-    assert promised({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "16", "SLURM_PROCID": "0"}) is None
-    assert promised({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}) is None  # srun --pty bash
-    assert promised({}) is None
+    assert detect_launch({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "16", "SLURM_PROCID": "0"}) is None
+    assert (
+        detect_launch({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}) is None
+    )  # srun --pty bash
+    assert detect_launch({}) is None
 
 
 def test_who_cannot_talk_to_whom():
     openmpi, mpich = "Open MPI v5.0.11, package: x", "MPICH Version: 5.0.2\nMPICH configure: --x"
     env = {"PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "4"}
-    assert promised(env).foreign(openmpi) is None
-    assert "use srun --mpi=pmi2" in promised(env).foreign(mpich)
-    assert promised(env).foreign(mpich + " --with-pmix") is None
+    assert detect_launch(env).library_mismatch(openmpi) is None
+    assert "use srun --mpi=pmi2" in detect_launch(env).library_mismatch(mpich)
+    assert detect_launch(env).library_mismatch(mpich + " --with-pmix") is None
     hydra = {"PMI_SIZE": "4", "PMI_RANK": "0", "MPI_LOCALNRANKS": "4"}
-    assert promised(hydra).foreign(mpich) is None
-    assert "another MPI" in promised(hydra).foreign(openmpi)
+    assert detect_launch(hydra).library_mismatch(mpich) is None
+    assert "another MPI" in detect_launch(hydra).library_mismatch(openmpi)
 
 
 def test_complaints():
     spread = [RankFacts("h1", 4, 1), RankFacts("h2", 4, 1)]
-    assert complaints(spread, 2) == []
-    (one_host,) = complaints([RankFacts("h1", 4, 1)] * 3, 2)
+    assert placement_warnings(spread, 2) == []
+    (one_host,) = placement_warnings([RankFacts("h1", 4, 1)] * 3, 2)
     assert "all 3 ranks are on h1, though there are 2 hosts" in one_host
-    (crowded,) = complaints([RankFacts("h1", 1, 1)] * 2, 1)
+    (crowded,) = placement_warnings([RankFacts("h1", 1, 1)] * 2, 1)
     assert "2 ranks share 1 cores" in crowded
-    (threads,) = complaints([RankFacts("h1", 4, 8)], 1)
+    (threads,) = placement_warnings([RankFacts("h1", 4, 8)], 1)
     assert "8 threads" in threads
 
 

@@ -214,7 +214,7 @@ def test_entrywise_functions():
 def test_states_are_made_of_the_arrays_of_the_last_but_one():
     algorithm = ALGORITHMS["gt-adaptive"]()
     start = algorithm.init(np.ones((1, 10)), np.sin)
-    step, node, seen = compiled(algorithm, start), kernels.C.Counters(), []
+    step, node, seen = compiled(algorithm, start), kernels.C.NodeCounters(), []
 
     def remembering(t, state, mix, grad):
         state = step(t, state, mix, grad)
@@ -224,5 +224,5 @@ def test_states_are_made_of_the_arrays_of_the_last_but_one():
     t, states = 0, [start]
     while t < 60:
         node.due = t + 7  # returning to the caller makes no difference
-        t = kernels.C.walk(remembering, node, mix, np.sin, 60, t, states)
+        t = kernels.C.advance(remembering, node, mix, np.sin, 60, t, states)
     assert len(set(seen[5:])) == 2

@@ -69,8 +69,8 @@ class Sent:
         self.calls = []
         self.heeded = None
 
-        class Node(way.Counters):
-            def heed(node, headers):
+        class Node(way.NodeCounters):
+            def check_headers(node, headers):
                 self.heeded = headers.copy()
 
         self.node = Node()
@@ -84,11 +84,11 @@ class Sent:
         weights = random.random(degree + 1).astype(dtype)
         letters = tuple((m.header, m.headers, m.slots, m.received) for m in self.messages)
         finish = None if blocking else lambda which: self.note("finish", which)
-        self.post = way.Post(
+        self.transfer = way.Transfer(
             self.node, self, letters, weights, degree // 2, 99,
             lambda: self.note("start"), finish, self.fill,
         )  # fmt: skip
-        self.post.results = tuple(way.Arrival(self.post, i) for i in range(sum(counts)))
+        self.transfer.results = tuple(way.PendingMix(self.transfer, i) for i in range(sum(counts)))
 
     def note(self, *what):
         assert self.node.waiting is self
@@ -112,7 +112,7 @@ def test_the_same_sums(degree, dtype):
         z = np.random.default_rng(0).standard_normal(length).astype(dtype)
         sums = []
         for sent in both((1,), degree, (length,), dtype):
-            (arrival,) = sent.post(z)
+            (arrival,) = sent.transfer(z)
             sums.append(arrival.wait())
         assert sums[0].dtype == dtype
         np.testing.assert_array_equal(*sums)
@@ -124,7 +124,7 @@ def test_the_same_posts(counts, blocking):
     vectors = np.random.default_rng(0).standard_normal((2, 3, 4))
     seen = []
     for sent in both(counts, blocking=blocking):
-        first, second = sent.post(*vectors)
+        first, second = sent.transfer(*vectors)
         results = second.wait(), first.wait()
         assert sent.node.waiting is None
         assert sent.heeded is None
@@ -143,7 +143,7 @@ def test_the_same_posts(counts, blocking):
 def test_a_header_that_differs_is_heeded():
     for sent in both():
         sent.messages[0].headers[2, 1] = 40
-        for arrival in sent.post(*np.ones((2, 3, 4))):
+        for arrival in sent.transfer(*np.ones((2, 3, 4))):
             arrival.wait()
         assert sent.heeded[2].tolist() == [5, 40]
 
@@ -154,11 +154,11 @@ def test_vectors_of_another_kind(odd):
     for sent in both():
         vectors = np.zeros((3, 4)), odd
         if odd.shape == (3, 4):
-            for arrival in sent.post(*vectors):
+            for arrival in sent.transfer(*vectors):
                 arrival.wait()
         else:
             with pytest.raises(ValueError, match=r"a vector of shape \(2, 4\)"):
-                sent.post(*vectors)
+                sent.transfer(*vectors)
         sends.append(sent.messages[0].send.tobytes())
     assert sends[0] == sends[1]
 
@@ -168,7 +168,7 @@ def test_results_are_the_caller_s_own():
     (sent, _) = both((1,), shape=(6,))
     kept = []
     for t in range(20):
-        (arrival,) = sent.post(np.full(6, float(t)))
+        (arrival,) = sent.transfer(np.full(6, float(t)))
         mixed = arrival.wait()
         kept.append((mixed if t % 3 else mixed[1:3], mixed.copy() if t % 3 else mixed[1:3].copy()))
         if t % 4 == 0:
@@ -176,7 +176,7 @@ def test_results_are_the_caller_s_own():
     for array, then in kept:
         np.testing.assert_array_equal(array, then)
     del mixed, array, kept, then
-    (arrival,) = sent.post(np.zeros(6))
+    (arrival,) = sent.transfer(np.zeros(6))
     assert arrival.wait().flags.writeable
 
 
@@ -184,8 +184,8 @@ def test_a_post_that_is_watched():
     for sent in both(counts=(1,)):
         stamps = np.zeros(100, dtype=np.int64)
         stamps[0] = 1
-        sent.post.watch(stamps, 7, 8)
-        (arrival,) = sent.post(np.ones((3, 4)))
+        sent.transfer.watch(stamps, 7, 8)
+        (arrival,) = sent.transfer(np.ones((3, 4)))
         arrival.wait()
         assert stamps[0] == 9
         assert stamps[1:9:2].tolist() == [7, 8, 7, 8]
@@ -213,13 +213,13 @@ def test_mix_has_a_post_for_each_number_of_vectors(way):
 
 
 def test_buffers_that_do_not_fit_are_refused():
-    node, weights = kernels.C.Counters(), np.ones(3)
+    node, weights = kernels.C.NodeCounters(), np.ones(3)
     header, headers = np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
     slot, received = np.zeros((1, 4)), np.zeros((2, 4))
 
     def post(letter=(header, headers, (slot,), (received,)), weights=weights, place=1):
         nothing = int
-        return kernels.C.Post(node, None, (letter,), weights, place, 0, nothing, None, nothing)
+        return kernels.C.Transfer(node, None, (letter,), weights, place, 0, nothing, None, nothing)
 
     post()
     with pytest.raises(TypeError, match="takes 1 vectors"):
@@ -243,12 +243,12 @@ def test_buffers_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match="weights"):
             post(**wrong)
     with pytest.raises(ValueError, match="no such vector"):
-        kernels.C.Arrival(post(), 1)
+        kernels.C.PendingMix(post(), 1)
 
 
 def test_the_gradient_of_the_iteration_to_come():
     for way in (kernels.C, twins):
-        node = way.Counters()
+        node = way.NodeCounters()
         node.iteration = 41
         grad = way.NextGradient(node, lambda t, x: (t, x))
         assert grad("x") == (42, "x")
@@ -268,7 +268,7 @@ def test_kernels_of_another_version_are_not_used(monkeypatch):
 @pytest.mark.parametrize("way", [kernels.C, twins], ids=["compiled", "twin"])
 class TestWalk:
     def test_it_goes_on_until_something_is_due(self, way):
-        node, taken = way.Counters(), []
+        node, taken = way.NodeCounters(), []
 
         def step(t, state, mix, grad):
             assert (node.iteration, mix, grad) == (t, "mix", "grad")
@@ -293,7 +293,7 @@ class TestWalk:
         # a shell has its background jobs ignore it
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-        node = way.Counters()
+        node = way.NodeCounters()
         node.due = 1000
 
         def step(t, state, mix, grad):

@@ -16,10 +16,10 @@ from support import FIGURES, skip_or_fail
 from mpi_gt import kernels
 from mpi_gt.cli.laboratory import seconds, speed
 from mpi_gt.cli.main import main
-from mpi_gt.comm import EXCHANGES
+from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.config import RunConfig
 from mpi_gt.display.performance import explanations
-from mpi_gt.engine.resume import config_of
+from mpi_gt.engine.resume import config_of_run
 from mpi_gt.errors import UserError
 from mpi_gt.kernels import reference as twins
 from mpi_gt.performance import scaling
@@ -206,7 +206,7 @@ def test_stamps_add_up_to_phases_however_often_they_are_folded(monkeypatch):
                 stamped.append((t, METRIC, now))
             stamped.append((t, UNATTRIBUTED, now))
         if t in (3, 4, 11):
-            phases.fold()  # profiling, then unattributed again
+            phases.flush()  # profiling, then unattributed again
             stamped += [(t, len(PHASES) - 1, clock[-2]), (t, UNATTRIBUTED, clock[-1])]
     phases.close()
     stamped.append((iterations, len(PHASES) - 1, clock[-2]))
@@ -401,7 +401,7 @@ def test_bench(mpi, compiler, call, tmp_path):
     assert not found["skipped"], done
     assert "neighbor / C" in done.out
     measured = {(row["graph"], row["exchange"], row["bytes"]) for row in found["rows"]}
-    assert len(measured) == len(found["rows"]) == 2 * 2 * (len(EXCHANGES) + 1)
+    assert len(measured) == len(found["rows"]) == 2 * 2 * (len(EXCHANGE_NAMES) + 1)
     for row in found["rows"]:
         assert 0 < row["min"] <= row["median"] <= row["p95"] <= row["p99"] < 10
     with (tmp_path / "b" / "bench.csv").open() as file:
@@ -522,6 +522,6 @@ def test_a_stopped_profile_goes_on_without_one_and_measures_as_often(tmp_path):
     config = RunConfig.of({"profile": True, "n": 4, "out": str(tmp_path)})
     facts = {"config": asdict(config), "status": "stopped"}
     (tmp_path / "run.json").write_text(json.dumps(facts))
-    going = config_of(tmp_path, {}, None)
+    going = config_of_run(tmp_path, {}, None)
     assert not going.profile
-    assert going.log_every == config.stride == 100
+    assert going.log_every == config.log_interval == 100

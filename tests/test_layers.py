@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mpi_gt
-from mpi_gt.comm import EXCHANGES as NAMES
+from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.comm.exchange import EXCHANGES
 
 PACKAGE = Path(mpi_gt.__file__).parent
@@ -41,13 +41,13 @@ LAYERS = {
         "display_lab",
         "folder",
         "identity",
-        "keeper",
+        "checkpointer",
         "machine",
         "metrics",
         "phases",
         "profiling",
         "record",
-        "rig",
+        "timer",
         "summary",
         "theory_tables",
         "trace",
@@ -167,4 +167,4 @@ def test_threads_are_settled_before_numpy_is_imported():
 
 def test_exchange_names_agree():
     """config lists them without importing MPI."""
-    assert tuple(EXCHANGES) == NAMES
+    assert tuple(EXCHANGES) == EXCHANGE_NAMES

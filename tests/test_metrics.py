@@ -138,20 +138,20 @@ def test_the_same_report_without_the_kernels(by_numpy, tracks, accuracy):
 def test_what_the_kernel_does_not_know_is_left_to_numpy():
     x, loss = np.ones((SEEDS, DIM)), np.ones(SEEDS)
     known = (x, x, 1, (loss,), (x,), (x,))
-    assert kernels.C.report(*known) is not None
+    assert kernels.C.local_metrics(*known) is not None
     spoiled = loss.copy()
     spoiled[1] = np.nan
-    assert kernels.C.report(x, x, 1, (loss, spoiled), (x,), ())[:, SUSPECT].all()
+    assert kernels.C.local_metrics(x, x, 1, (loss, spoiled), (x,), ())[:, SUSPECT].all()
     odd = [x[:, :1], x[:1], x.astype(np.float32), x.astype(np.int64), x[:, ::-1], x[0], 1.0, None]
     odd += [np.asfortranarray(x), np.ones((SEEDS + 1, DIM)), np.ones((SEEDS, DIM, 1)), x.tolist()]
     for place in (0, 1, 4, 5):
         for other in odd:
             given = list(known)
             given[place] = other if place < 2 else (x, other)
-            assert kernels.C.report(*given) is None
+            assert kernels.C.local_metrics(*given) is None
     for other in (x, loss[:1], np.ones(SEEDS + 1), loss.astype(np.float32), np.ones(6)[::2], 1.0):
-        assert kernels.C.report(x, x, 1, (loss, other), (x,), ()) is None
-    assert kernels.C.report(x, x, np.ones(1), (loss,), (x,), ()) is None
+        assert kernels.C.local_metrics(x, x, 1, (loss, other), (x,), ()) is None
+    assert kernels.C.local_metrics(x, x, np.ones(1), (loss,), (x,), ()) is None
 
 
 @pytest.mark.usefixtures("kernels_built")

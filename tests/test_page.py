@@ -14,7 +14,7 @@ from browser import Browser
 import mpi_gt
 from mpi_gt.cli.main import main
 from mpi_gt.report import curves
-from mpi_gt.report.directories import read_folders
+from mpi_gt.report.directories import read_directories
 from mpi_gt.report.page import make_page
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -40,7 +40,7 @@ def stacked(folder, **options):
 
 
 def page_of(*folders, bundle="/* plotly */") -> str:
-    return make_page(read_folders(folders), bundle)
+    return make_page(read_directories(folders), bundle)
 
 
 def data_of(page) -> dict:

@@ -11,11 +11,11 @@ import pytest
 from support import FIGURES, finish, start
 
 from mpi_gt.cli.main import main
-from mpi_gt.config import arguments_of, stepsizes
+from mpi_gt.config import stepsizes, to_arguments
 from mpi_gt.errors import UserError
 from mpi_gt.reproduce.claims import Measured, judge, judge_all, paired
-from mpi_gt.reproduce.study import EXPERIMENTS, alone_in, make_study
-from mpi_gt.rundir.run_json import has_begun
+from mpi_gt.reproduce.study import EXPERIMENTS, lock_directory, make_study
+from mpi_gt.rundir.run_json import ranks_are_up
 
 SMALL = [
     "--stacked",
@@ -183,7 +183,7 @@ def test_an_interrupted_experiment_goes_on(openmpi, call, tmp_path):
     words += ["--algorithms", "dsgd,gt", "--out", out]
     process = start(openmpi.mpi_gt(*words))
     begin = time.monotonic()
-    while not has_begun(out / "gt"):
+    while not ranks_are_up(out / "gt"):
         assert time.monotonic() - begin < 60
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
@@ -197,7 +197,7 @@ def test_an_interrupted_experiment_goes_on(openmpi, call, tmp_path):
 def test_every_file_of_an_experiment_is_a_command():
     for name in EXPERIMENTS:
         for config in make_study(name, "literal", True, {}, None).runs.values():
-            words = arguments_of(config)
+            words = to_arguments(config)
             assert words[0] == "run"
             assert f"--problem={config.problem}" in words
 
@@ -344,7 +344,7 @@ def test_a_folder_of_somebody_else_s_is_left_alone(tmp_path, capsys):
 
 
 def test_a_second_call_is_kept_out(tmp_path, capsys):
-    with alone_in(tmp_path):
+    with lock_directory(tmp_path):
         assert main(["reproduce", "huber", *SMALL, "--out", str(tmp_path)]) == 2
     assert "another call is at work" in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ from mpi_gt.cli.main import main
 from mpi_gt.config import RunConfig
 from mpi_gt.errors import Diverged, UserError
 from mpi_gt.plots.metrics import draw_run
-from mpi_gt.rundir.metrics_csv import COLUMNS, Block
+from mpi_gt.rundir.metrics_csv import COLUMNS, MetricsBlock
 from mpi_gt.rundir.run_directory import RunDirectory
 
 
@@ -215,10 +215,10 @@ def test_a_stacked_run_stops_when_asked_and_says_so(tmp_path):
 
 def test_lost_message_is_reported_at_once(tmp_path, capsys, monkeypatch):
     """A mix that loses what one neighbour sent breaks mean(s) = mean(g)."""
-    from mpi_gt.comm.stacked import Product, Products, StackedNode
+    from mpi_gt.comm.stacked import ReadyMix, ReadyMixes, StackedNode
 
     def lossy(self, *vectors):
-        exact = Products(Product(self._times(z)) for z in vectors)
+        exact = ReadyMixes(ReadyMix(self._times(z)) for z in vectors)
         if self.iteration == 7:
             exact[1]._value[0] *= 0.9
         return exact
@@ -383,7 +383,7 @@ def test_rows_of_any_label_are_read_as_they_were_written(tmp_path):
     told = []
     for label in ("gt:lr=0.1,order=atc", 'mine:"100%",%s %d%%', "plain"):
         metrics = [0.1, 5e-324], [1e-300, 1e300], [-0.0, 2 / 3], [1e22, 1e16], None, [0.5, 1.0]
-        block = Block(label, (0, 2**64 - 1), 7, metrics, 1e-06, 2**60)
+        block = MetricsBlock(label, (0, 2**64 - 1), 7, metrics, 1e-06, 2**60)
         directory.append(block)
         rows = list(block.rows())
         assert rows[0] == (label, 0, 7, 0.1, 1e-300, -0.0, 1e22, None, 0.5, 1e-06, 2**60)
@@ -392,7 +392,7 @@ def test_rows_of_any_label_are_read_as_they_were_written(tmp_path):
     assert directory.rows_until(directory.mark()) == told
     with (tmp_path / "metrics.csv").open(newline="") as file:
         assert {row["algorithm"] for row in csv.DictReader(file)} == {r["algorithm"] for r in told}
-    directory.release()
+    directory.unlock()
 
 
 @pytest.mark.figures

@@ -10,7 +10,7 @@ import pytest
 
 from mpi_gt.cli.main import main
 from mpi_gt.problems import Huber, Place, Softmax
-from mpi_gt.theory import FORMS, Corrected, Paper, Setting, Start, Sums, judge, suggest
+from mpi_gt.theory import FORMS, Corrected, Paper, Setting, Start, Sums, admissible_alphas, suggest
 
 # rho_A = 0, so that 1 - rho_A² = 1; beta1²/(1-beta1)² = 1; 1 - beta2² = 0.64
 HAND = Setting(
@@ -139,13 +139,13 @@ def test_ends_of_the_interval_meet_the_condition_with_equality(form):
     tight = suggest(form, SMALL)
     assert tight is not None
     setting = replace(SMALL, beta1=tight[0], alpha=tight[1])
-    low, high = judge(form(setting)).interval
+    low, high = admissible_alphas(form(setting)).interval
     assert 0 < low < setting.alpha < high
     for end in (low, high):
         at = form(replace(setting, alpha=end))
         assert end * at.N2p == pytest.approx(1, rel=1e-9)
     for outside in (0.99 * low, 1.01 * high):
-        verdict = judge(form(replace(setting, alpha=outside)))
+        verdict = admissible_alphas(form(replace(setting, alpha=outside)))
         assert [one.name for one in verdict.broken] == ["alpha N2' < vmax^(-1/2)"]
         assert form(replace(setting, alpha=outside)).theorem(10, Start(1, 0, 0, 0)) == math.inf
 
@@ -164,7 +164,7 @@ def test_other_conditions_by_hand():
 @pytest.mark.parametrize("form", FORMS)
 def test_momentum_of_nine_tenths_admits_no_alpha(form):
     for vmin in (1e-8, 1.0):
-        verdict = judge(form(replace(SMALL, beta1=0.9, vmin=vmin)))
+        verdict = admissible_alphas(form(replace(SMALL, beta1=0.9, vmin=vmin)))
         assert verdict.interval is None
         assert verdict.binding.name == "alpha N2' < vmax^(-1/2)"
         assert verdict.binding.least > 1
@@ -177,7 +177,7 @@ def test_a_suggestion_meets_every_condition(form, vmin):
     beta1, alpha = suggest(form, setting)
     assert 0 < beta1 < 0.5
     fitted = form(replace(setting, beta1=beta1, alpha=alpha))
-    assert judge(fitted).broken == []
+    assert admissible_alphas(fitted).broken == []
     assert fitted.theorem(100, Start(1, 0, 0, 0)) < math.inf
 
 

@@ -16,7 +16,7 @@ from mpi_gt.config import RunConfig
 from mpi_gt.engine.build import build
 from mpi_gt.graphs import WEIGHTS, build_network, rho
 from mpi_gt.theory import Corrected
-from mpi_gt.theory.constants import auditable, combine, setting_of
+from mpi_gt.theory.constants import audited_algorithm, combine, setting_of
 
 # the same examples each time, so that a failure is there for the next one to see
 fixed = settings(
@@ -102,7 +102,7 @@ def largest_alpha(case):
     experiment = build(config, None)
     graph = experiment.facts["graph"]
     known = combine(config, experiment.constants)
-    setting = setting_of(auditable(config), known, graph["nodes"], graph["rho_A"])
+    setting = setting_of(audited_algorithm(config), known, graph["nodes"], graph["rho_A"])
     return min(one.high for one in Corrected(setting).lemma6_conditions())
 
 

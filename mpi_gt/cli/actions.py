@@ -139,9 +139,9 @@ def _verify_dataset(dataset: "Dataset", data_dir: str | None, quiet: bool) -> li
 def show_status(directories: list[str]) -> int:
     """The command `status`."""
     from ..display.results import show_runs
-    from ..rundir.status import look_at
+    from ..rundir.status import status_row
 
-    show_runs([look_at(Path(directory)) for directory in directories])
+    show_runs([status_row(Path(directory)) for directory in directories])
     return 0
 
 

@@ -14,8 +14,8 @@ from ..display.console import console
 from ..display.theory import show_theory
 from ..engine.build import Experiment, build
 from ..errors import UserError
-from ..theory import DIFFERENCES, FORMS, Form, Setting, Start, judge, suggest
-from ..theory.constants import auditable, combine, setting_of
+from ..theory import DIFFERENCES, FORMS, Form, Setting, Start, admissible_alphas, suggest
+from ..theory.constants import audited_algorithm, combine, setting_of
 from ..theory.verdicts import finite
 
 NODES = 16  # the paper's
@@ -28,7 +28,7 @@ def advise(options: Mapping[str, Any], with_suggestion: bool, as_json: bool) -> 
     alone = {"stacked": True, "audit": True, "out": None, "quiet": True}
     n = options.get("n") or NODES
     config = RunConfig.of({**options, **alone, "n": n})
-    auditable(config)
+    audited_algorithm(config)
     told = _tell(build(config, None), with_suggestion)
     if as_json:
         print(json.dumps(told, indent=2, allow_nan=False))
@@ -41,7 +41,7 @@ def _tell(experiment: Experiment, with_suggestion: bool) -> dict[str, Any]:
     config, graph = experiment.config, experiment.facts["graph"]
     assert experiment.constants is not None
     known = combine(config, experiment.constants)
-    setting = setting_of(auditable(config), known, graph["nodes"], graph["rho_A"])
+    setting = setting_of(audited_algorithm(config), known, graph["nodes"], graph["rho_A"])
     start = _start(experiment, known.values["f_star"])
     told: dict[str, Any] = {
         "problem": config.problem,
@@ -63,7 +63,7 @@ def _tell(experiment: Experiment, with_suggestion: bool) -> dict[str, Any]:
 def _start(experiment: Experiment, f_star: float) -> Start:
     """The state at t = 1, as a run with these seeds has it: mean over seeds."""
     node, problem = experiment.node, experiment.problem
-    algorithm = auditable(experiment.config)
+    algorithm = audited_algorithm(experiment.config)
     state = algorithm.init(experiment.x1, partial(problem.gradient, 1))
     loss = problem.evaluate(node.mean(state.x))[0]
 
@@ -75,7 +75,7 @@ def _start(experiment: Experiment, f_star: float) -> Start:
 
 
 def _tell_form(form: Form, iterations: int, start: Start) -> dict[str, Any]:
-    verdict = judge(form)
+    verdict = admissible_alphas(form)
     return {
         "constants": {
             name.replace("p", "'"): finite(getattr(form, name)) for name in form.constants

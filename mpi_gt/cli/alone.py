@@ -21,7 +21,7 @@ SUBMITTED = ("run", "profile", "compare", "sweep", "reproduce", "resume")
 
 def _submit(words: list[str], **options: Any) -> int:
     """The command `submit`: what is wrong with the command inside is told before it is queued."""
-    from ..launch.slurm import size, submit
+    from ..launch.slurm import count_ranks, submit
 
     if not words:
         raise UserError("submit what? Add the command behind two dashes: -- run --seeds 5")
@@ -29,7 +29,7 @@ def _submit(words: list[str], **options: Any) -> int:
     if command not in SUBMITTED or given.pop("hostfile", None) is not None:
         what = "--hostfile" if command in SUBMITTED else command
         raise UserError(f"submit is for {', '.join(SUBMITTED)}, not for {what}")
-    n = size(options["nodes"], options["ntasks_per_node"])
+    n = count_ranks(options["nodes"], options["ntasks_per_node"])
     if convert("-n", int, given.get("n", str(n))) != n:
         raise UserError(f"-n {given['n']} does not fit: nodes times tasks are {n} ranks")
     return submit(words, _check_submitted(command, {"n": str(n), **given}), **options)

@@ -42,7 +42,7 @@ def make_config(command: str, given: dict[str, Any], ranks: int | None = None) -
     """
     from ..algorithms import ALGORITHMS
     from ..config import RunConfig, read_toml
-    from ..engine.resume import proceed
+    from ..engine.resume import continued_config
 
     if command == "resume":
         return _go_on(given, ranks)
@@ -69,15 +69,15 @@ def make_config(command: str, given: dict[str, Any], ranks: int | None = None) -
         return replace(config, out=str(reserve_directory(config)), reserved=True)
     if not config.out:
         raise UserError("--out needs the name of a directory")
-    return _unless_finished(config.out, proceed(config)) if config.resume else config
+    return _unless_finished(config.out, continued_config(config)) if config.resume else config
 
 
 def _go_on(given: dict[str, Any], ranks: int | None) -> "RunConfig | int":
-    from ..engine.resume import config_of
+    from ..engine.resume import config_of_run
 
     flags = dict(given)
     directory = flags.pop("directory")
-    return _unless_finished(directory, config_of(Path(directory), convert_flags(flags), ranks))
+    return _unless_finished(directory, config_of_run(Path(directory), convert_flags(flags), ranks))
 
 
 def _unless_finished(directory: str, config: "RunConfig | None") -> "RunConfig | int":
@@ -101,7 +101,7 @@ def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
 
 def make_studies(given: dict[str, Any]) -> "list[Study]":
     """The experiments that `reproduce` was asked for, all of them checked before any begins."""
-    from ..reproduce.study import EXPERIMENTS, forget, has_variant, make_study
+    from ..reproduce.study import EXPERIMENTS, has_variant, make_study, remove_study
 
     flags = dict(given)
     name, variant = flags.pop("experiment"), flags.pop("variant", "literal")
@@ -125,7 +125,7 @@ def make_studies(given: dict[str, Any]) -> "list[Study]":
             study.pending()  # finds what is in the way
     for study in studies:
         if overwrite:
-            forget(study)
+            remove_study(study)
     return studies
 
 

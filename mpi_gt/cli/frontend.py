@@ -13,13 +13,13 @@ from ..rundir.run_json import mark_failed
 from ..spec import integer
 from .alone import ALONE
 from .configure import convert_flags, make_config, make_studies, parse
-from .running import give_back_reserved, run_and_show, tell_of_stop
+from .running import release_reserved_directory, run_and_show, tell_of_stop
 
 if TYPE_CHECKING:
     from ..config import RunConfig
 
 
-def main_alone(arguments: list[str]) -> int:
+def main_frontend(arguments: list[str]) -> int:
     """Outside mpirun: start it, or do without."""
     import mpi4py
 
@@ -44,7 +44,7 @@ def main_alone(arguments: list[str]) -> int:
     if isinstance(config, int):
         return config
     if not config.stacked and config.n is None:
-        give_back_reserved(config)
+        release_reserved_directory(config)
         raise UserError(
             f"how many nodes? Type `mpi-gt {command} -n 16 ...`, "
             f"or `mpirun -n 16 mpi-gt {command} ...`"
@@ -60,7 +60,7 @@ def main_alone(arguments: list[str]) -> int:
         told += [] if config.resume else ["--reserved"]
         return _launch([command, *told, *arguments[1:]], config, hostfile=hostfile)
     finally:
-        give_back_reserved(config)
+        release_reserved_directory(config)
 
 
 def _examine_alone(n: str | None = None, hostfile: str | None = None) -> int:
@@ -77,18 +77,18 @@ def _examine_alone(n: str | None = None, hostfile: str | None = None) -> int:
 def _launch(
     words: list[str],
     config: "RunConfig",
-    look: Callable[[], None] | None = None,
+    on_tick: Callable[[], None] | None = None,
     hostfile: str | None = None,
 ) -> int:
     """On ranks of its own; run.json is there before they are."""
-    from ..engine.resume import announce
+    from ..engine.resume import claim_directory
 
     assert config.out is not None
     assert config.n is not None
-    config, take_back = announce(config, None)
+    config, take_back = claim_directory(config, None)
     code = UserError.exit_code
     try:
-        code = mpirun.launch(words, config.n or 0, Path(config.out or ""), look, hostfile)
+        code = mpirun.launch(words, config.n or 0, Path(config.out or ""), on_tick, hostfile)
     except KeyboardInterrupt:  # before mpirun was there, or after
         code = 128 + signal.SIGINT
         mark_failed(Path(config.out or ""), "interrupted by SIGINT", code)
@@ -101,20 +101,20 @@ def _launch(
 
 def _reproduce(given: dict[str, Any]) -> int:
     """All runs of one experiment, or of all four, each a launch of its own."""
-    from ..config import RunConfig, arguments_of
-    from ..reproduce.study import carry_out
+    from ..config import RunConfig, to_arguments
+    from ..reproduce.study import run_study
 
-    def execute(config: RunConfig, look: Callable[[], None]) -> int:
+    def execute(config: RunConfig, on_tick: Callable[[], None]) -> int:
         if config.stacked:
             try:
                 return _run_stacked(config)
             except Diverged as error:
                 return error.exit_code
-        return _launch(arguments_of(config), config, look)
+        return _launch(to_arguments(config), config, on_tick)
 
     codes = [0]
     for study in make_studies(given):
-        codes.append(carry_out(study, execute, given.get("quiet", False)))
+        codes.append(run_study(study, execute, given.get("quiet", False)))
         if codes[-1] not in (0, Diverged.exit_code):
             break
     return codes[-1] or max(codes)

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..comm import EXCHANGES
+from ..comm import EXCHANGE_NAMES
 from ..config import DTYPES, RunConfig
 from ..display.performance import show_checks, show_prediction, show_scale
 from ..errors import StorageError, UserError
 from ..launch import mpirun
-from ..performance.bench import BenchPlan, number_of_bytes
+from ..performance.bench import BenchPlan, parse_bytes
 from ..performance.c_floor import measure_floor
 from ..performance.cost_model import Cost
 from ..rundir.atomic import write_json
-from ..rundir.layout import give_back, require_free, reserve
+from ..rundir.layout import release_reserved, require_free, reserve
 from ..spec import integer, nearest, split_list
 
 
@@ -50,7 +50,7 @@ def bench(given: dict[str, Any], arguments: list[str]) -> int:
         with contextlib.suppress(OSError):
             (directory / "floor.json").unlink()
         if fresh:
-            give_back(directory)
+            release_reserved(directory)
 
 
 def _make(directory: Path) -> None:
@@ -66,8 +66,8 @@ def scale(
     start: Callable[[list[str], RunConfig], int],
 ) -> int:
     """Every point of the series is a launch of its own, by `start`."""
-    from ..config import arguments_of
-    from ..performance.scaling import carry_out, make_points
+    from ..config import to_arguments
+    from ..performance.scaling import make_points, run_study
 
     series = {name: given.pop(name, None) for name in ("ranks", "graphs", "mode")}
     quiet, overwrite = given.pop("quiet", False), given.pop("overwrite", False)
@@ -82,13 +82,13 @@ def scale(
         _make(directory)
     except UserError:
         if not out:
-            give_back(directory)
+            release_reserved(directory)
         raise
 
     def execute(config: RunConfig) -> int:
-        return start(arguments_of(config), config)
+        return start(to_arguments(config), config)
 
-    code, rows = carry_out(points, directory, execute, quiet)
+    code, rows = run_study(points, directory, execute, quiet)
     if rows and not quiet:
         show_scale(rows, directory)
     return code
@@ -134,7 +134,7 @@ def predict(
     if compute is not None and profile is not None:
         raise UserError("--compute and --profile both give the compute time: one is enough")
     if compute is not None:
-        own = model.Compute(seconds("--compute", compute), 0.0, "as given")
+        own = model.Compute(parse_seconds("--compute", compute), 0.0, "as given")
     elif profile is not None:
         own = model.from_profile(Path(profile), length, lanes)
     else:
@@ -170,26 +170,28 @@ def _cost(
     """Latency and bandwidth as given, else as a bench has fitted them."""
     from ..performance.prediction import from_bench
 
-    if exchange not in EXCHANGES:
-        raise UserError(f"unknown exchange '{exchange}'{nearest(exchange, EXCHANGES)}")
+    if exchange not in EXCHANGE_NAMES:
+        raise UserError(f"unknown exchange '{exchange}'{nearest(exchange, EXCHANGE_NAMES)}")
     fitted = from_bench(Path(bench), exchange) if bench is not None else None
     if fitted is None and (latency is None or bandwidth is None):
         raise UserError("give --latency and --bandwidth, or --bench DIR with a bench's results")
     return Cost(
-        fitted.latency if latency is None and fitted else seconds("--latency", latency or "0"),
+        fitted.latency
+        if latency is None and fitted
+        else parse_seconds("--latency", latency or "0"),
         fitted.bandwidth
         if bandwidth is None and fitted
-        else speed("--bandwidth", bandwidth or "inf"),
+        else parse_speed("--bandwidth", bandwidth or "inf"),
         fitted.per_message
         if per_message is None and fitted
-        else seconds("--per-message", per_message or "0"),
+        else parse_seconds("--per-message", per_message or "0"),
     )
 
 
 TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
-def seconds(what: str, text: str) -> float:
+def parse_seconds(what: str, text: str) -> float:
     """A time: 2us, 0.5ms, 1e-6s."""
     unit = next((name for name in TIMES if text.lower().endswith(name)), None)
     try:
@@ -201,9 +203,9 @@ def seconds(what: str, text: str) -> float:
     return value
 
 
-def speed(what: str, text: str) -> float:
+def parse_speed(what: str, text: str) -> float:
     """Bytes a second: 12GB/s."""
-    value = number_of_bytes(what, text.removesuffix("/s"))
+    value = parse_bytes(what, text.removesuffix("/s"))
     if value <= 0:
         raise UserError(f"{what} must be > 0, not {text}")
     return value

@@ -25,13 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
         stop = StopRequest()
         stop.listen(signal.SIGUSR1, signal.SIGTERM)
-        from .rank import main_of_rank
+        from .rank import main_on_rank
 
-        return main_of_rank(arguments, stop)
-    from .frontend import main_alone
+        return main_on_rank(arguments, stop)
+    from .frontend import main_frontend
 
     try:
-        return main_alone(arguments)
+        return main_frontend(arguments)
     except (UserError, Diverged) as error:
         print(f"mpi-gt: error: {error}", file=sys.stderr)
         return error.exit_code

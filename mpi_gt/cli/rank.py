@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launch import detect
-from ..machine import library
+from ..machine import mpi_library
 from ..rundir.run_json import mark_failed
 from .alone import ALONE
 from .configure import make_config, make_studies, parse
-from .running import give_back_reserved, run_and_show, tell_of_stop
+from .running import release_reserved_directory, run_and_show, tell_of_stop
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..reproduce.study import Study
 
 
-def main_of_rank(arguments: list[str], stop: StopRequest) -> int:
+def main_on_rank(arguments: list[str], stop: StopRequest) -> int:
     """One rank of several. Root reports; all leave with the same code."""
     import mpi4py
 
@@ -38,15 +38,15 @@ def main_of_rank(arguments: list[str], stop: StopRequest) -> int:
     os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", detect.EAGER_LIMIT)
     from mpi4py import MPI
 
-    promise = detect.promised()
-    wrong = promise and promise.foreign(library())
+    promise = detect.detect_launch()
+    wrong = promise and promise.library_mismatch(mpi_library())
     if not wrong:
         if not MPI.Is_initialized():  # a script of the user's may have done so
             MPI.Init_thread(MPI.THREAD_FUNNELED)  # only one thread calls MPI: spares it locks
         if promise and promise.launcher == detect.SRUN_PMIX:
             # Open MPI (its issue 12495): a rank that is still in there crashes at a first message
             time.sleep(0.5)
-        wrong = promise and promise.broken(MPI.COMM_WORLD.size, library())
+        wrong = promise and promise.size_mismatch(MPI.COMM_WORLD.size, mpi_library())
     if promise and wrong:
         return _refuse_world(promise, wrong, arguments)
     comm = MPI.COMM_WORLD
@@ -55,10 +55,10 @@ def main_of_rank(arguments: list[str], stop: StopRequest) -> int:
         code = _run_of_rank(comm, arguments, directory, stop)
     except BaseException as error:
         _abort(comm, error, directory)
-    return int(comm.bcast(detect.leave_outcome(code) if comm.rank == 0 else None))
+    return int(comm.bcast(detect.write_exit_code(code) if comm.rank == 0 else None))
 
 
-def _refuse_world(promise: detect.Promise, wrong: str, arguments: list[str]) -> int:
+def _refuse_world(promise: detect.Launch, wrong: str, arguments: list[str]) -> int:
     """Each process takes itself for root and cannot ask the others: the launcher's rank 0 tells."""
     if promise.rank > 0:
         time.sleep(3)  # the first exit code has some launchers end the others
@@ -69,7 +69,7 @@ def _refuse_world(promise: detect.Promise, wrong: str, arguments: list[str]) -> 
         examine_machine(wrong)
     else:
         print(f"mpi-gt: error: {wrong}", file=sys.stderr, flush=True)
-    return detect.leave_outcome(UserError.exit_code)
+    return detect.write_exit_code(UserError.exit_code)
 
 
 def _run_of_rank(
@@ -133,7 +133,7 @@ def _run_of_rank(
         if comm.rank == 0:
             print(f"mpi-gt: error: {error}", file=sys.stderr, flush=True)
             if config is not None:
-                give_back_reserved(config)
+                release_reserved_directory(config)
         return error.exit_code
     return 0
 
@@ -148,13 +148,13 @@ def _spare_imports_the_collector() -> None:
 def _bench_on_ranks(comm: "MPI.Intracomm", plan: "BenchPlan") -> int:
     from ..display.performance import show_bench
     from ..performance.bench import run
-    from ..rundir.layout import give_back
+    from ..rundir.layout import release_reserved
 
     try:
         found = run(plan, comm)
     except UserError:
         if comm.rank == 0 and plan.reserved and plan.out:
-            give_back(Path(plan.out))
+            release_reserved(Path(plan.out))
         raise
     if found and not plan.quiet:
         show_bench(found)
@@ -171,14 +171,14 @@ def _reproduce_on_ranks(
     """Under an mpirun of the user's: the same runs, one after the other, on these ranks."""
     from ..comm.collective import on_root
     from ..engine.run import run
-    from ..reproduce.study import Overall, alone_in, report
+    from ..reproduce.study import StudyProgress, lock_directory, report
 
     codes = [0]
     for study in studies:
         with contextlib.ExitStack() as held:
-            on_root(comm, lambda study=study: held.enter_context(alone_in(study.directory)))  # type: ignore[misc]
+            on_root(comm, lambda study=study: held.enter_context(lock_directory(study.directory)))  # type: ignore[misc]
             pending = comm.bcast(on_root(comm, study.pending))
-            progress = Overall(study, pending, quiet) if comm.rank == 0 else None
+            progress = StudyProgress(study, pending, quiet) if comm.rank == 0 else None
             for label in pending:
                 config = study.runs[label]
                 if config.stacked and comm.size > 1:

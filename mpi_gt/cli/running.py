@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped
-from ..rundir.run_json import how_to_go_on
+from ..rundir.run_json import resume_hint
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -33,12 +33,12 @@ def run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None", stop: StopRe
 
 
 def tell_of_stop(stopped: Stopped, out: str | None) -> int:
-    print(f"mpi-gt: {stopped}; {how_to_go_on(Path(str(out)))}", file=sys.stderr, flush=True)
+    print(f"mpi-gt: {stopped}; {resume_hint(Path(str(out)))}", file=sys.stderr, flush=True)
     return stopped.exit_code
 
 
-def give_back_reserved(config: "RunConfig") -> None:
-    from ..rundir.layout import give_back
+def release_reserved_directory(config: "RunConfig") -> None:
+    from ..rundir.layout import release_reserved
 
     if config.reserved and config.out:
-        give_back(Path(config.out))
+        release_reserved(Path(config.out))

@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..rundir.checkpoint import latest
 from ..rundir.curves import Curve, read_curves
 from ..rundir.run_json import read_facts, read_profile
-from ..rundir.status import time_left, true_status
+from ..rundir.status import read_status, time_left
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,7 +53,7 @@ def look(path: Path) -> View:
     """The run in that directory, or the latest of those right in it (as `reproduce` makes)."""
     path = _run_in(path)
     facts = read_facts(path)
-    status, note = true_status(path, facts)
+    status, note = read_status(path, facts)
     config = facts["config"]
     curves, _ = read_curves(path / "metrics.csv", path.name)
     labels = list(facts.get("identity", {}).get("algorithm", {}))

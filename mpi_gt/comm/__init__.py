@@ -1,6 +1,6 @@
 """A node and its neighbours."""
 
-EXCHANGES = (
+EXCHANGE_NAMES = (
     "neighbor",
     "persistent",
     "nonblocking",

@@ -24,7 +24,7 @@ def on_root(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made | None:
             result = make()
         except Exception as caught:
             error = caught
-    rest(comm)
+    idle_barrier(comm)
     told = comm.bcast(error if error is None or isinstance(error, UserError) else RootFailed())
     if error is not None:
         raise error
@@ -33,7 +33,7 @@ def on_root(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made | None:
     return result
 
 
-def together(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made:
+def on_every_rank(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made:
     """What `make` gives, on each rank. The first rank's UserError is raised on every rank."""
     result: Made | None = None
     error: UserError | None = None
@@ -41,14 +41,14 @@ def together(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made:
         result = make()
     except UserError as caught:
         error = caught
-    rest(comm)
+    idle_barrier(comm)
     for first in comm.allgather(error):
         if first is not None:
             raise first
     return cast(Made, result)
 
 
-def first_of_host(comm: MPI.Intracomm) -> bool:
+def is_first_on_host(comm: MPI.Intracomm) -> bool:
     """Whether this rank is the first on its host."""
     host = comm.Split_type(MPI.COMM_TYPE_SHARED)
     first = host.rank == 0
@@ -56,7 +56,7 @@ def first_of_host(comm: MPI.Intracomm) -> bool:
     return first
 
 
-def rest(comm: MPI.Intracomm) -> None:
+def idle_barrier(comm: MPI.Intracomm) -> None:
     """A barrier that sleeps: while some work alone, the others must not take their cores."""
     request = comm.Ibarrier()
     pause = 1e-5

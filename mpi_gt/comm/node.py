@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..graphs import Row
-from ..kernels import Counters, Mix, NextGradient, Post, walk
+from ..kernels import Mix, NextGradient, NodeCounters, Transfer, advance
 from ..kernels.reference import add_in_order
-from .collective import rest, together
+from .collective import idle_barrier, on_every_rank
 from .exchange import Exchange
 from .plan import Plan
 
@@ -22,29 +22,29 @@ NEVER = np.iinfo(np.int64).max
 CHUNK = 1 << 16  # entries that a mean moves at once, so that root never holds n whole vectors
 
 
-class Node(Counters):
+class Node(NodeCounters):
     """One rank as one node. Owns a duplicate of the communicator, to be given back by `free`."""
 
-    def __init__(self, comm: MPI.Intracomm, row: Row, way: type[Exchange]) -> None:
+    def __init__(self, comm: MPI.Intracomm, row: Row, exchange_class: type[Exchange]) -> None:
         self.row = row
-        self.way = way
+        self.exchange_class = exchange_class
         self.world = comm.Dup()
         self.nodes = comm.size
         self.is_root = comm.rank == 0
         self.make_plan: Callable[[Node, Sequence[Array]], Plan] = Plan
-        self.number = comm.rank
+        self.rank = comm.rank
         self.restart()
-        self._settled: MPI.Request | None = None
+        self._barrier: MPI.Request | None = None
         self._plans: list[Plan] = []
         self._word = np.zeros(1, np.int64)
-        self.mix = Mix(self._post_for)
+        self.mix = Mix(self._transfer_for)
         """Sends vectors to the neighbours in one exchange; gives one pending result for each."""
         try:
             self._require_agreement()
         except UserError:
             self.world.Free()
             raise
-        self.comm: MPI.Distgraphcomm = self.world.Create_dist_graph_adjacent(
+        self.graph_comm: MPI.Distgraphcomm = self.world.Create_dist_graph_adjacent(
             row.neighbours, row.neighbours, reorder=False
         )
 
@@ -53,9 +53,9 @@ class Node(Counters):
         self.iteration = 0
         self.bytes_sent = 0
         self.due = 0
-        self.forget_appointment()
+        self.clear_stop()
 
-    def forget_appointment(self) -> None:
+    def clear_stop(self) -> None:
         """All ranks do so at the same iteration."""
         self.stop_at = NEVER
 
@@ -75,21 +75,21 @@ class Node(Counters):
                 f"nodes {self.row.node} and {j} disagree on the edge between them: "
                 f"the weights are {ours[j]} and {theirs[j]} (nan: no edge)"
             )
-        together(self.world, lambda: _complain(complaint))
+        on_every_rank(self.world, lambda: _complain(complaint))
 
-    def _post_for(self, *vectors: Array) -> Post:
+    def _transfer_for(self, *vectors: Array) -> Transfer:
         plan = self.make_plan(self, vectors)
         self._plans.append(plan)
-        return plan.post
+        return plan.transfer
 
-    def walk(
+    def stepper(
         self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
     ) -> Callable[[int, list[Any]], int]:
         """walk(t, states) takes steps until one is due; its t. See there for the states."""
         grad = NextGradient(self, gradient)
-        return partial(walk, step, self, self.mix, grad, last)
+        return partial(advance, step, self, self.mix, grad, last)
 
-    def heed(self, headers: Array) -> None:
+    def check_headers(self, headers: Array) -> None:
         """Some neighbour's header is not ours: take over an earlier stop, refuse a wrong stamp."""
         for neighbour, (iteration, stop_at) in zip(self.row.neighbours, headers, strict=True):
             if iteration != self.iteration:
@@ -138,7 +138,7 @@ class Node(Counters):
         self.waiting = None
         return rows
 
-    def share(self, flag: bool) -> bool:
+    def broadcast_flag(self, flag: bool) -> bool:
         """Root's answer, on every rank."""
         word = self._word
         word[0] = flag
@@ -147,22 +147,22 @@ class Node(Counters):
         self.waiting = None
         return bool(word[0])
 
-    def arrive(self) -> None:
+    def start_barrier(self) -> None:
         """Tell the others, without waiting for them, that this rank has come so far."""
-        self._settled = self.world.Ibarrier()
+        self._barrier = self.world.Ibarrier()
 
-    def settle(self) -> None:
+    def finish_barrier(self) -> None:
         """Wait until all ranks have come to where this one last said so."""
-        if self._settled is not None:
+        if self._barrier is not None:
             self._wait_for("all nodes to save their state")
-            self._settled.Wait()
-            self.waiting = self._settled = None
+            self._barrier.Wait()
+            self.waiting = self._barrier = None
 
     def _wait_for(self, what: str) -> None:
         self.waits += 1
         self.waiting = what
 
-    def collect(self, z: Array) -> Iterator[Array] | None:
+    def stream_to_root(self, z: Array) -> Iterator[Array] | None:
         """Every node's z in turn, on root, one at a time (else None; all must call it)."""
         if self.is_root:
             return self._receive_all(z)
@@ -183,11 +183,11 @@ class Node(Counters):
 
     def free(self) -> None:
         """Give back all that MPI holds for this node, once root is done as well."""
-        self.settle()
-        rest(self.world)
+        self.finish_barrier()
+        idle_barrier(self.world)
         for plan in self._plans:
             plan.free()
-        self.comm.Free()
+        self.graph_comm.Free()
         self.world.Free()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..graphs import Row
-from ..kernels import Arrival, Post
+from ..kernels import PendingMix, Transfer
 from .exchange import Message
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 MOST_VECTORS = 64  # in one exchange; as in kernels.h
 
 
-class Arrivals(tuple[Arrival, ...]):
+class PendingMixes(tuple[PendingMix, ...]):
     """One pending result a vector; `mix(z).wait()` also works where there is but one."""
 
     def wait(self) -> Array:
@@ -36,17 +36,17 @@ class Plan:
         shape, dtype = vectors[0].shape, vectors[0].dtype
         if dtype not in (np.float64, np.float32):
             raise TypeError(f"mix takes vectors of float64 or float32, not of {dtype}")
-        counts = [1] * len(vectors) if node.way.separate else [len(vectors)]
+        counts = [1] * len(vectors) if node.exchange_class.separate else [len(vectors)]
         degree = len(node.row.neighbours)
         self._messages = [Message(degree, count, shape, dtype) for count in counts]
-        self._exchange = node.way(node.comm, self._messages)
+        self._exchange = node.exchange_class(node.graph_comm, self._messages)
         starts = range(0, len(vectors), counts[0])
         self._shares = [
             (message, slice(start, start + counts[0]))
             for message, start in zip(self._messages, starts, strict=True)
         ]
         start, finish = self._calls()
-        self.post = Post(
+        self.transfer = Transfer(
             node,
             self,
             tuple((m.header, m.headers, m.slots, m.received) for m in self._messages),
@@ -56,12 +56,14 @@ class Plan:
             finish,
             self._fill,
         )
-        self.post.results = Arrivals(Arrival(self.post, index) for index in range(len(vectors)))
+        self.transfer.results = PendingMixes(
+            PendingMix(self.transfer, index) for index in range(len(vectors))
+        )
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
         """What starts the exchange, and what awaits the end of it."""
-        way = self._exchange
-        return way.start, None if way.blocking else way.finish
+        exchange = self._exchange
+        return exchange.start, None if exchange.blocking else exchange.finish
 
     def _fill(self, *vectors: Array) -> None:
         """Pack the vectors, of whatever kind they are."""

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.reference import NextGradient, walk
+from ..kernels.reference import NextGradient, advance
 from ..problems.base import Problem
 
 Array = NDArray[Any]
 
 
-class Product:
+class ReadyMix:
     """A z, there at once."""
 
     def __init__(self, value: Array) -> None:
@@ -26,7 +26,7 @@ class Product:
         return self._value
 
 
-class Products(tuple[Product, ...]):
+class ReadyMixes(tuple[ReadyMix, ...]):
     def wait(self) -> Array:
         (only,) = self
         return only.wait()
@@ -36,7 +36,7 @@ class StackedNode:
     """Stands where a Node stands, for all nodes at once."""
 
     is_root = True
-    number = 0
+    rank = 0
 
     def __init__(self, matrix: Array, degrees: Array) -> None:
         self._matrix = matrix
@@ -48,27 +48,27 @@ class StackedNode:
         self.iteration = 0
         self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # of each node
         self.due = 0
-        self.forget_appointment()
+        self.clear_stop()
 
-    def forget_appointment(self) -> None:
+    def clear_stop(self) -> None:
         self.stop_at = int(np.iinfo(np.int64).max)
 
-    def arrive(self) -> None:
+    def start_barrier(self) -> None:
         pass
 
-    def settle(self) -> None:
+    def finish_barrier(self) -> None:
         pass
 
-    def mix(self, *vectors: Array) -> Products:
+    def mix(self, *vectors: Array) -> ReadyMixes:
         for z in vectors:
             self.bytes_sent += self._degrees * z[0].nbytes
-        return Products(Product(self._times(z)) for z in vectors)
+        return ReadyMixes(ReadyMix(self._times(z)) for z in vectors)
 
-    def walk(
+    def stepper(
         self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
     ) -> Callable[[int, list[Any]], int]:
         grad = NextGradient(self, gradient)
-        return partial(walk, step, self, self.mix, grad, last)
+        return partial(advance, step, self, self.mix, grad, last)
 
     def _times(self, z: Array) -> Array:
         matrix = self._matrix.astype(z.dtype, copy=False)
@@ -80,10 +80,10 @@ class StackedNode:
     def gather(self, z: Array) -> Array:
         return z
 
-    def share(self, flag: bool) -> bool:
+    def broadcast_flag(self, flag: bool) -> bool:
         return flag
 
-    def collect(self, z: Array) -> Iterator[Array]:
+    def stream_to_root(self, z: Array) -> Iterator[Array]:
         return iter(z)
 
     def free(self) -> None:

@@ -13,20 +13,20 @@ from .node import Node
 
 Array = NDArray[Any]
 
-SENSIBLE = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
+AUTO_CANDIDATES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
 """What `--exchange auto` chooses from: the others are there to be measured."""
 
 
-class Rig:
+class ExchangeTimer:
     """Buffers and requests for two vectors of `payload` bytes together, as a step sends x and s."""
 
-    def __init__(self, node: Node, way: type[Exchange], payload: int) -> None:
+    def __init__(self, node: Node, exchange_class: type[Exchange], payload: int) -> None:
         self._node = node
-        counts = (1, 1) if way.separate else (2,)
+        counts = (1, 1) if exchange_class.separate else (2,)
         shape, double = (max(1, payload // 16),), np.dtype(np.float64)
         degree = len(node.row.neighbours)
         self._messages = [Message(degree, count, shape, double) for count in counts]
-        self._exchange = way(node.comm, self._messages)
+        self._exchange = exchange_class(node.graph_comm, self._messages)
         self._indices = range(len(counts))
 
     def check(self, mark: int) -> None:
@@ -67,17 +67,19 @@ class Rig:
         self._exchange.free()
 
 
-def obstacle(node: Node, way: type[Exchange], trial: bool = True) -> str | None:
-    """Why this MPI library cannot exchange in that way, the same on all ranks; None if it can.
+def unavailable_reason(
+    node: Node, exchange_class: type[Exchange], trial: bool = True
+) -> str | None:
+    """Return why this MPI library lacks that exchange, the same on all ranks; None if it has it.
 
     Without a trial only what is made before the first exchange is looked at.
     """
     reason = None
     try:
-        rig = Rig(node, way, 16)
+        timer = ExchangeTimer(node, exchange_class, 16)
         if trial:
-            rig.check(1)
-        rig.free()
+            timer.check(1)
+        timer.free()
     except (NotImplementedError, MPI.Exception) as error:
         reason = f"this MPI library lacks a call: {error or type(error).__name__}"
     return next(filter(None, node.world.allgather(reason)), None)
@@ -90,23 +92,25 @@ def slowest(node: Node, seconds: Iterable[float]) -> Array:
     return times
 
 
-def fastest(
+def fastest_exchange(
     node: Node, payload: int, rounds: int = 5, count: int = 10
 ) -> tuple[str, dict[str, float], dict[str, str]]:
     """The quickest of the sensible exchanges, the times of each, and why some are missing."""
     missing: dict[str, str] = {}
-    rigs: dict[str, Rig] = {}
-    for name in SENSIBLE:
-        reason = obstacle(node, EXCHANGES[name])
+    timers: dict[str, ExchangeTimer] = {}
+    for name in AUTO_CANDIDATES:
+        reason = unavailable_reason(node, EXCHANGES[name])
         if reason is None:
-            rigs[name] = Rig(node, EXCHANGES[name], payload)
-            rigs[name].seconds(3)
+            timers[name] = ExchangeTimer(node, EXCHANGES[name], payload)
+            timers[name].seconds(3)
         else:
             missing[name] = reason
     # one after the other in each round: what disturbs the machine meanwhile disturbs all of them
-    samples = [slowest(node, (rig.seconds(count) for rig in rigs.values())) for _ in range(rounds)]
+    samples = [
+        slowest(node, (timer.seconds(count) for timer in timers.values())) for _ in range(rounds)
+    ]
     medians = np.median(samples, axis=0)
-    for rig in rigs.values():
-        rig.free()
-    seconds = dict(zip(rigs, medians.tolist(), strict=True))
+    for timer in timers.values():
+        timer.free()
+    seconds = dict(zip(timers, medians.tolist(), strict=True))
     return min(seconds, key=seconds.__getitem__), seconds, missing

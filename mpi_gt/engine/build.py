@@ -15,7 +15,7 @@ from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..graphs import build_network
 from ..problems import Place, Problem
-from ..user_classes import attempt, is_custom, located, try_algorithm, try_problem
+from ..user_classes import call_user_code, check_algorithm, check_problem, is_custom, located
 from .identity import identify
 
 if TYPE_CHECKING:
@@ -46,18 +46,18 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         return build_stacked(config)
     if comm is None:
         raise UserError("a run needs an MPI communicator, or stacked=True")
-    from ..comm.collective import first_of_host, on_root, together
+    from ..comm.collective import is_first_on_host, on_every_rank, on_root
     from ..comm.exchange import EXCHANGES
     from ..comm.node import Node
 
     if config.n not in (None, comm.size):
         raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
     config = replace(config, n=comm.size)
-    config.check_laboratory()
+    config.check_performance_options()
     ranks = comm.gather(machine.rank_facts())
     facts: dict[str, Any] = {}
-    first = first_of_host(comm)
-    together(comm, lambda: _prepare(config) if first else None)
+    first = is_first_on_host(comm)
+    on_every_rank(comm, lambda: _prepare(config) if first else None)
 
     def plan() -> list[tuple[Any, ...]]:
         """What each rank is sent. Root keeps no more of it than the others do."""
@@ -85,7 +85,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         return problem, x1, entries, _constants(config, problem) if config.audit else None
 
     try:
-        problem, x1, entries, constants = together(comm, make)
+        problem, x1, entries, constants = on_every_rank(comm, make)
         facts["exchange"] = _settle_exchange(node, auto, 2 * x1.nbytes)
     except UserError:
         node.free()
@@ -105,14 +105,14 @@ def _constants(config: RunConfig, problem: Problem) -> Array:
 def _settle_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
     """Which exchange it is, and with `auto` what was measured; an error where MPI lacks it."""
     from ..comm.exchange import EXCHANGES
-    from ..comm.timing import fastest, obstacle
+    from ..comm.timing import fastest_exchange, unavailable_reason
 
     if auto:
-        chosen, seconds, missing = fastest(node, payload)
-        node.way = EXCHANGES[chosen]
+        chosen, seconds, missing = fastest_exchange(node, payload)
+        node.exchange_class = EXCHANGES[chosen]
         return {"name": chosen, "auto": seconds, "missing": missing}
-    name = next(name for name, way in EXCHANGES.items() if way is node.way)
-    reason = obstacle(node, node.way, trial=False)
+    name = next(name for name, way in EXCHANGES.items() if way is node.exchange_class)
+    reason = unavailable_reason(node, node.exchange_class, trial=False)
     if reason is not None:
         raise UserError(f"exchange {name} cannot be used here: {reason}")
     return {"name": name}
@@ -144,7 +144,9 @@ def _prepare(config: RunConfig) -> None:
     name, kind, options = config.parse_problem()
     if hasattr(kind, "prepare"):
         say = _say_nothing if config.quiet else _say
-        attempt(f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, say, **options))
+        call_user_code(
+            f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, say, **options)
+        )
 
 
 def _say(text: str) -> None:
@@ -160,7 +162,7 @@ def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
     name, kind, options = config.parse_problem()
     if not hasattr(kind, "parts"):
         return [None] * nodes
-    parts = attempt(f"problem {name}: parts", lambda: kind.parts(nodes, **options))
+    parts = call_user_code(f"problem {name}: parts", lambda: kind.parts(nodes, **options))
     if parts is not None and len(parts) != nodes:
         raise UserError(f"problem {name}: parts gave {len(parts)} parts for {nodes} nodes")
     return parts or [None] * nodes
@@ -190,11 +192,11 @@ def _problem_facts(problem: Problem) -> dict[str, Any]:
 def _tried_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:
     """The algorithms; users' own classes only after a trial."""
     if is_custom(config.problem):
-        try_problem(config.parse_problem()[0], problem, x1)
+        check_problem(config.parse_problem()[0], problem, x1)
     entries = config.entries()
     for entry in entries:
         if entry.custom:
-            try_algorithm(entry.label, entry.algorithm, problem, x1)
+            check_algorithm(entry.label, entry.algorithm, problem, x1)
     return entries
 
 

@@ -17,7 +17,7 @@ from .stop import StopFile, StopRequest
 STOP, SAVE = 0, 1
 
 
-class Keeper:
+class Checkpointer:
     """One rank's. All ranks save at the same iterations, and stop at the same one.
 
     The word `node.stop_at` travels in the header of every message, and the least one wins: twice
@@ -50,7 +50,7 @@ class Keeper:
         self._ready = False  # whether the folders are there
         self._found: tuple[str, Part] | None = None
 
-    def go_on_from(self, slot: int, part: Part) -> None:
+    def resume_from(self, slot: int, part: Part) -> None:
         """The next algorithm begins at that part of a checkpoint, which stays as it is."""
         self._slot = 1 - slot
         self._found = part.header["algorithm"], part
@@ -65,7 +65,7 @@ class Keeper:
         self._node.iteration = part.header["iteration"]
         return part.header["iteration"], as_state(start, part), part.header["seconds"]
 
-    def attend(self, t: int) -> None:
+    def poll_stop(self, t: int) -> None:
         """Before step t: pass on what this rank was asked for, or finds to be due."""
         if self._file is not None:
             now = time.monotonic()
@@ -76,13 +76,13 @@ class Keeper:
         if self._stop.asked and self._directory is not None:
             self._agree(t, STOP)
 
-    def look_again(self, t: int, within: int) -> None:
+    def schedule_next_event(self, t: int, within: int) -> None:
         """Before step t + 1: name the step after which the loop does more than take the next.
 
         It measures each `within` steps; what else may be due is known here.
         """
         if self._stop.asked or self._file is not None:
-            self.attend(t + 1)
+            self.poll_stop(t + 1)
         due = min(t - t % within + within, self._last, self._node.stop_at >> 1)
         if self._every is not None:
             due = min(due, t - t % self._every + self._every)
@@ -105,27 +105,27 @@ class Keeper:
         node = self._node
         what = node.stop_at & 1 if t == node.stop_at >> 1 else SAVE
         if t == node.stop_at >> 1:
-            node.forget_appointment()
+            node.clear_stop()
         assert self._directory is not None
         self._make_ready(self._directory)
-        node.settle()  # all have written the other slot, so this one may go
+        node.finish_barrier()  # all have written the other slot, so this one may go
         header = {
             "identity": self._identity,
             "algorithm": label,
             "iteration": t,
-            "node": node.number,
+            "node": node.rank,
             "nodes": node.nodes,
             "seconds": seconds,
             "bytes": np.asarray(node.bytes_sent).tolist(),
-            "metrics": self._recorder.mark(),
+            "metrics": self._recorder.metrics_mark(),
             "saved": time.time(),
         }
-        write_part(part_path(self._directory, self._slot, node.number), header, state)
-        node.arrive()
+        write_part(part_path(self._directory, self._slot, node.rank), header, state)
+        node.start_barrier()
         self._slot = 1 - self._slot
         self._saved = time.monotonic()
         if what == STOP and t < self._last:
-            node.settle()  # it counts only when all parts are there
+            node.finish_barrier()  # it counts only when all parts are there
             raise Stopped(f"stopped after iteration {t} of {self._last}")
 
     def _make_ready(self, directory: Path) -> None:
@@ -138,4 +138,4 @@ class Keeper:
                     (directory / folder).mkdir(exist_ok=True)
                 except OSError as error:
                     raise storage_error(directory / folder, error) from error
-        self._ready = self._node.share(True)
+        self._ready = self._node.broadcast_flag(True)

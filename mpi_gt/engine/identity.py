@@ -52,7 +52,7 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
         "files": {Path(file).name: _sha256(Path(file)) for file in files},
         "dtype": config.dtype,
         "seeds": [config.seed, config.seeds],
-        "log-every": config.stride,
+        "log-every": config.log_interval,
         "stacked": config.stacked,
         "kernels": kernels.NAME,  # some of them round differently in the last place
     }

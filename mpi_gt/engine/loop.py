@@ -14,7 +14,7 @@ from ..fuse import compiled
 from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, NoPhases
 from ..problems.straggler import Straggler
 from .build import Experiment
-from .checkpointer import Keeper
+from .checkpointer import Checkpointer
 from .metrics import measure
 from .recorder import Recorder
 
@@ -38,23 +38,23 @@ class Clock:
         now = time.perf_counter() if self._pause_began is None else self._pause_began
         return now - self._started - self._paused
 
-    def stop(self) -> float:
-        """Until `go_on`; the seconds so far."""
+    def pause(self) -> float:
+        """Until `resume`; the seconds so far."""
         self._pause_began = now = time.perf_counter()
         return now - self._started - self._paused
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         assert self._pause_began is not None
         self._paused += time.perf_counter() - self._pause_began
         self._pause_began = None
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        self.stop()
+        self.pause()
         try:
             yield
         finally:
-            self.go_on()
+            self.resume()
 
 
 class NoRecorder:
@@ -67,15 +67,15 @@ class NoRecorder:
     def _nothing(self, *arguments: Any) -> None:
         pass
 
-    start = go_on = mark = warn = begin = write = end = add = save = _nothing
-    stop = close = keep_profile = audit = _nothing
+    start = resume = metrics_mark = warn = begin = write = end = add_result = _nothing
+    save_output = stop = close = keep_profile = audit = _nothing
 
 
 def solve(
     experiment: Experiment,
     entry: Entry,
     recorder: Recorder | NoRecorder,
-    keeper: Keeper,
+    checkpointer: Checkpointer,
     phases: "Phases | NoPhases",
     observe: Callable[[int, Any, Any], None] | None = None,
 ) -> tuple[Array, float]:
@@ -88,32 +88,32 @@ def solve(
     gradient = getattr(problem, "_kernel", None) or problem.gradient
     if config.straggler is not None:
         gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
-    gradient = phases.watch_gradient(gradient)
+    gradient = phases.time_gradient(gradient)
     tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
     seeds = config.seed_list
     node.restart()
     recorder.begin(entry.label)
 
     def log(t: int, state: Any) -> None:
-        seconds = clock.stop()  # no `with`: all ranks do this at once, and find each call cold
+        seconds = clock.pause()  # no `with`: all ranks do this at once, and find each call cold
         phases.enter(METRIC)
         measured = measure(node, problem, state, tracks, seeds)
         if measured is not None:
             phases.enter(LOGGING)
             recorder.write(entry.label, t, seconds, measured)
         phases.enter(UNATTRIBUTED)
-        clock.go_on()
+        clock.resume()
 
     with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
         start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
-        begin, state, passed = keeper.restore(entry.label, start)
+        begin, state, passed = checkpointer.restore(entry.label, start)
         clock = Clock(passed)
-        if begin == 0 or (begin == config.iterations and begin % config.stride):
+        if begin == 0 or (begin == config.iterations and begin % config.log_interval):
             log(begin, state)
-        step = phases.watch_step(compiled(algorithm, start))
-        last, stride = config.iterations, config.stride
-        walk = node.walk(step, gradient, last)
-        keeper.attend(begin + 1)
+        step = phases.time_step(compiled(algorithm, start))
+        last, stride = config.iterations, config.log_interval
+        walk = node.stepper(step, gradient, last)
+        checkpointer.poll_stop(begin + 1)
         t, states = begin, [state]
         del start, state  # the list alone holds it: see `walk`
         while t < last:
@@ -123,9 +123,9 @@ def solve(
                     observe(t, *states)
             if t % stride == 0 or t == last:
                 log(t, states[-1])
-            if keeper.is_due(t):
+            if checkpointer.is_due(t):
                 with phases.during(CHECKPOINT), clock.paused():
-                    keeper.save(entry.label, t, states[-1], clock.seconds)
-            keeper.look_again(t, stride if observe is None else 1)
+                    checkpointer.save(entry.label, t, states[-1], clock.seconds)
+            checkpointer.schedule_next_event(t, stride if observe is None else 1)
     phases.close()
     return states[-1].x, clock.seconds

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..comm.base import Nodes
+from ..comm.base import NodeLike
 from ..errors import Diverged
 
 Array = NDArray[Any]
@@ -44,7 +44,7 @@ class Measurement:
 
 
 def measure(
-    node: Nodes, problem: Any, state: Any, tracks: bool, seeds: tuple[int, ...]
+    node: NodeLike, problem: Any, state: Any, tracks: bool, seeds: tuple[int, ...]
 ) -> Measurement | None:
     """The exact metrics, on root (else None); Diverged on all ranks where a value is not finite.
 
@@ -57,9 +57,9 @@ def measure(
     accuracy = getattr(problem, "accuracy", None)
     told = (loss,) if accuracy is None else (loss, accuracy(xbar))
     vectors = (gradient, state.s, state.g) if tracks else (gradient,)
-    report = _report(node.bytes_sent, state, xbar, told, vectors)
+    report = _local_metrics(node.bytes_sent, state, xbar, told, vectors)
     means = node.mean(report, everywhere=False)
-    suspect = node.share(means is not None and bool(means[0, SUSPECT]))
+    suspect = node.broadcast_flag(means is not None and bool(means[0, SUSPECT]))
     measured = None
     if means is not None:
         measured = _of_means(means, len(told) > 1, len(vectors), state.x.dtype, node.nodes)
@@ -94,12 +94,12 @@ def _of_means(
     )
 
 
-def _report(
+def _local_metrics(
     sent: Any, state: Any, xbar: Array, told: tuple[Array, ...], vectors: tuple[Array, ...]
 ) -> Array:
     """A line for each seed of what root needs of this rank, its columns first, then the vectors."""
     if kernels.C is not None:
-        report = kernels.C.report(state.x, xbar, sent, told, vectors, state)
+        report = kernels.C.local_metrics(state.x, xbar, sent, told, vectors, state)
         if report is not None:
             return report
     heads = np.empty((*told[0].shape, LOSS + len(told)))
@@ -124,7 +124,7 @@ def _norm2(z: Array) -> Array:
 
 
 def _require_finite(
-    node: Nodes,
+    node: NodeLike,
     state: Any,
     at_mean: tuple[Array, Array, Array],
     measured: Measurement | None,
@@ -138,7 +138,7 @@ def _require_finite(
     culprit = None
     if reports is not None and measured is not None:
         culprit = _first_non_finite(reports, measured, seeds)
-    if node.share(culprit is not None):
+    if node.broadcast_flag(culprit is not None):
         where = f"a value is not finite after iteration {node.iteration}"
         raise Diverged(where if culprit is None else f"{where}: {culprit}")
 

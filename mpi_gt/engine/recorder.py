@@ -17,7 +17,7 @@ from ..plots.audit import draw_audit
 from ..plots.metrics import draw_comparison, draw_run, draw_sweep
 from ..rundir.atomic import write_json
 from ..rundir.layout import clear
-from ..rundir.metrics_csv import METRICS, Block, MetricsRow
+from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow
 from ..rundir.run_directory import RunDirectory
 from ..rundir.run_json import process_facts, read_facts
 from ..rundir.summary import mean_of, summarise, sweep_of
@@ -31,7 +31,7 @@ class Recorder:
 
     def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
         self._rows: list[MetricsRow] = []
-        self._blocks: list[Block] = []  # whose rows are made when somebody asks for them
+        self._blocks: list[MetricsBlock] = []  # whose rows are made when somebody asks for them
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.profile: dict[str, Any] = {}
@@ -87,21 +87,21 @@ class Recorder:
             done.append(label)
         return done
 
-    def go_on(
+    def resume(
         self, done: list[str], mark: Mapping[str, Any] | None, where: Mapping[str, Any]
     ) -> None:
         """Take up a run: those algorithms are finished, metrics.csv is cut back to that mark."""
         assert self.directory is not None
         mark = mark or self.facts["progress"][done[-1]]["metrics"]
         self._rows = [MetricsRow(**row) for row in self.directory.rows_until(mark) or []]
-        self.directory.cut(mark)
+        self.directory.truncate_metrics(mark)
         clear(self.directory.path, state=False)
         for name in ("results", "progress"):
             self.facts[name] = {label: self.facts[name][label] for label in done}
         self.facts["resumes"].append({"at": _now(), **where})
         self._save()
 
-    def mark(self) -> dict[str, Any] | None:
+    def metrics_mark(self) -> dict[str, Any] | None:
         """Where metrics.csv ends, which is on the disk for good.
 
         Before a measurement that is made only because it is the last one: a run that goes on
@@ -128,7 +128,7 @@ class Recorder:
     def write(self, label: str, iteration: int, seconds: float, measured: Measurement) -> None:
         """One row for each seed."""
         columns = [getattr(measured, metric) for metric in METRICS]
-        block = Block(
+        block = MetricsBlock(
             label,
             self._seeds,
             iteration,
@@ -138,7 +138,7 @@ class Recorder:
         )
         self._blocks.append(block)
         if self.directory:
-            if iteration % self._config.stride:
+            if iteration % self._config.log_interval:
                 self._before_last = self.directory.mark()
             self.directory.append(block)
         if measured.lost is not None and measured.lost.any():
@@ -175,7 +175,7 @@ class Recorder:
         self._progress.end()
         self._save()
 
-    def add(self, label: str, name: str, value: float | None) -> None:
+    def add_result(self, label: str, name: str, value: float | None) -> None:
         """One more number of a finished algorithm, where there is one."""
         if value is not None:
             self.facts["results"][label][name] = value
@@ -187,7 +187,9 @@ class Recorder:
         if self.directory:
             write_json(self.directory.path / "audit.json", told)
 
-    def save(self, label: str, parts: Iterable[Array] | None, shape: tuple[int, ...]) -> None:
+    def save_output(
+        self, label: str, parts: Iterable[Array] | None, shape: tuple[int, ...]
+    ) -> None:
         """The output of all nodes: `x` in final.npz; in a comparison, under the label."""
         assert self.directory is not None
         assert parts is not None
@@ -206,7 +208,7 @@ class Recorder:
         self.facts["stopped"] = {"algorithm": label, "iteration": iteration}
         self._save()
         if self.directory:
-            self.directory.release()
+            self.directory.unlock()
 
     def keep_profile(self, profile: dict[str, Any]) -> None:
         """What is said of it in run.json; the whole is in profile.json."""
@@ -228,7 +230,7 @@ class Recorder:
                 self.facts["sweep"] = sweep_of(self.facts["summary"], self._config.entries())
                 write_json(self.directory.path / "sweep.json", self.facts["sweep"])
             outputs = [label for label, it in self.facts["progress"].items() if it["output"]]
-            self.directory.close(map(self._name, outputs))
+            self.directory.write_final(map(self._name, outputs))
             if self._all_rows():
                 self._draw(self.directory.path)
         del self.facts["progress"], self.facts["process"]
@@ -236,7 +238,7 @@ class Recorder:
         self.facts.update(status=status, exit_code=exit_code, finished=_now())
         self._save()
         if self.directory:
-            self.directory.release()
+            self.directory.unlock()
 
     def _draw(self, directory: Path) -> None:
         if not plots.available():

@@ -13,7 +13,7 @@ from ..rundir.layout import require_free
 from ..rundir.run_directory import require_unused
 from ..rundir.run_json import read_facts
 from ..rundir.watchdog_reports import forget_reports
-from .checkpointer import Keeper
+from .checkpointer import Checkpointer
 from .loop import NoRecorder
 from .recorder import Recorder
 
@@ -24,7 +24,7 @@ Choice = tuple[dict[str, str | None], int | None]
 """The finished algorithms, each with its error if any, and the slot to go on from, if any."""
 
 
-def config_of(directory: Path, given: Mapping[str, Any], ranks: int | None) -> RunConfig | None:
+def config_of_run(directory: Path, given: Mapping[str, Any], ranks: int | None) -> RunConfig | None:
     """The configuration of the run in that directory, with what is given in place of its own.
 
     None where it is finished already. `ranks` is the number of MPI ranks, if there are any.
@@ -42,10 +42,10 @@ def config_of(directory: Path, given: Mapping[str, Any], ranks: int | None) -> R
     going_on.update(profile=False, trace_iterations=None, audit=False)
     config = replace(config, **{**given, **going_on})
     config.check()
-    return proceed(config)
+    return continued_config(config)
 
 
-def proceed(config: RunConfig) -> RunConfig | None:
+def continued_config(config: RunConfig) -> RunConfig | None:
     """How `config` goes on with the run that is in its directory; None: it is finished."""
     facts = read_facts(Path(str(config.out)))
     if "config" not in facts:
@@ -54,7 +54,7 @@ def proceed(config: RunConfig) -> RunConfig | None:
     if config.log_every is None:  # by default it follows from T: an extended run keeps its own
         own = {key: before.get(key) for key in ("iterations", "log_every", "profile")}
         old = replace(config, **{**own, "profile": bool(own["profile"]), "trace_iterations": None})
-        config = replace(config, log_every=old.stride)
+        config = replace(config, log_every=old.log_interval)
     reached = latest(Path(str(config.out))).get("iteration", 0)
     if config.iterations < reached:
         raise UserError(f"{config.out} is at iteration {reached} already, past {config.iterations}")
@@ -66,16 +66,16 @@ def proceed(config: RunConfig) -> RunConfig | None:
     return config
 
 
-def take_up(
+def restore_checkpoint(
     config: RunConfig,
     directory: Path,
     labels: Sequence[str],
     identity: str,
     recorder: Recorder | NoRecorder,
-    keeper: Keeper,
+    checkpointer: Checkpointer,
     comm: "MPI.Intracomm | None",
 ) -> dict[str, str | None]:
-    """Find where to go on and have recorder and keeper do so.
+    """Find where to go on and have recorder and checkpointer do so.
 
     Each rank reads its own parts; root compares what they hold. Returned are the algorithms that
     are finished, each with its error if it diverged.
@@ -97,7 +97,7 @@ def take_up(
     if slot is not None:
         chosen = parts[slot]
         assert isinstance(chosen, Part)
-        keeper.go_on_from(slot, chosen)
+        checkpointer.resume_from(slot, chosen)
     return done
 
 
@@ -149,7 +149,7 @@ def _choose(
         recorder.start()
         recorder.facts["resumes"].append({"at": recorder.facts["started"], **where})
     else:
-        recorder.go_on(done, header.get("metrics"), where)
+        recorder.resume(done, header.get("metrics"), where)
     for trouble in troubles:
         recorder.warn(f"a checkpoint cannot be used: {trouble}")
     if chosen is None and len(done) < len(labels):
@@ -165,7 +165,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
     return {**before, "config": asdict(config)}
 
 
-def announce(
+def claim_directory(
     config: RunConfig, comm: "MPI.Intracomm | None"
 ) -> tuple[RunConfig, Callable[[], None]]:
     """From here on run.json says `running`; the run as it goes on, and what takes that back."""
@@ -177,13 +177,13 @@ def announce(
             return config, _do_nothing
         require_free(Path(config.out), config.overwrite or config.reserved or config.resume)
         require_unused(Path(config.out))
-        going = proceed(config) if config.resume else config
+        going = continued_config(config) if config.resume else config
         if going is None:
             raise UserError(f"{config.out} is finished; more iterations would extend it")
         try:
             forget_reports(Path(config.out))
             nodes = config.n or (None if comm is None else comm.size)
-            return going, run_json.announce(Path(config.out), describe(replace(going, n=nodes)))
+            return going, run_json.mark_running(Path(config.out), describe(replace(going, n=nodes)))
         except (OSError, run_json.StorageError) as error:
             raise UserError(f"cannot write to {config.out}: {error}") from None
 

@@ -11,10 +11,10 @@ from ..config import RunConfig
 from ..errors import Diverged, Stopped, UserError
 from ..performance.phases import NoPhases
 from .build import Experiment, build, build_stacked
-from .checkpointer import Keeper
+from .checkpointer import Checkpointer
 from .loop import NoRecorder, solve
 from .recorder import Recorder
-from .resume import announce, take_up
+from .resume import claim_directory, restore_checkpoint
 from .stop import StopRequest
 from .watchdog import Watchdog
 
@@ -54,7 +54,7 @@ def run(
 
     `stop` is this rank's, and may be asked by signals; Stopped is then raised on every rank.
     """
-    config, take_back = announce(config, comm)
+    config, take_back = claim_directory(config, comm)
     experiment = None
     try:
         experiment = build(config, comm)
@@ -66,7 +66,7 @@ def run(
         take_back()
         raise
     node, directory = experiment.node, experiment.directory
-    keeper = Keeper(config, node, directory, experiment.identity, recorder, stop)
+    checkpointer = Checkpointer(config, node, directory, experiment.identity, recorder, stop)
     profiler = _profiler(experiment)
     phases = profiler.phases if profiler else NoPhases()
     observe = audit.observe if audit else None
@@ -76,7 +76,9 @@ def run(
     if config.resume:
         assert directory is not None
         labels = [entry.label for entry in experiment.entries]
-        done = take_up(config, directory, labels, experiment.identity, recorder, keeper, comm)
+        done = restore_checkpoint(
+            config, directory, labels, experiment.identity, recorder, checkpointer, comm
+        )
     else:
         recorder.start()
     diverged += [f"{label}: {error}" for label, error in done.items() if error is not None]
@@ -85,7 +87,7 @@ def run(
             if entry.label in done:
                 continue
             try:
-                x, seconds = solve(experiment, entry, recorder, keeper, phases, observe)
+                x, seconds = solve(experiment, entry, recorder, checkpointer, phases, observe)
             except Diverged as error:
                 diverged.append(f"{entry.label}: {error}")
                 recorder.end(entry.label, None, str(error))
@@ -97,10 +99,12 @@ def run(
             recorder.end(entry.label, seconds, None)
             if audit:
                 recorder.audit(audit.report())
-            recorder.add(entry.label, "test_accuracy", _test_accuracy(experiment, x))
+            recorder.add_result(entry.label, "test_accuracy", _test_accuracy(experiment, x))
             outputs[entry.label] = x
             if config.out is not None:
-                recorder.save(entry.label, node.collect(x), (node.nodes, *x.shape[-2:]))
+                recorder.save_output(
+                    entry.label, node.stream_to_root(x), (node.nodes, *x.shape[-2:])
+                )
             if profiler:
                 recorder.keep_profile(_profile(experiment, profiler, seconds))
     if config.lr is not None:
@@ -156,8 +160,8 @@ def _stacked_seconds(config: RunConfig, seconds: float) -> float | None:
     nobody = NoRecorder()
     try:
         experiment = build_stacked(quick)
-        keeper = Keeper(quick, experiment.node, None, experiment.identity, nobody, None)
-        _, seconds = solve(experiment, experiment.entries[0], nobody, keeper, NoPhases())
+        checkpointer = Checkpointer(quick, experiment.node, None, experiment.identity, nobody, None)
+        _, seconds = solve(experiment, experiment.entries[0], nobody, checkpointer, NoPhases())
     except Exception:  # a comparison only: not the end of a run that is done
         return None
     return seconds / iterations

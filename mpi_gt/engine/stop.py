@@ -30,9 +30,9 @@ class StopRequest:
     def listen(self, *numbers: signal.Signals) -> None:
         """From now on these signals no longer end the process, but ask it to stop."""
         for number in numbers:
-            signal.signal(number, self._heed)
+            signal.signal(number, self._on_signal)
 
-    def _heed(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.asked and number == signal.SIGINT:
             raise KeyboardInterrupt  # asked twice: at once
         self.asked = True

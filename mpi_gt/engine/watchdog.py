@@ -105,7 +105,7 @@ class Watchdog:
         ]
         silent = _silent(waiting)
         report = {
-            "node": node.number,
+            "node": node.rank,
             "host": os.uname().nodename,
             "iteration": node.iteration,
             "waits": node.waits,

@@ -2,8 +2,8 @@
 
 Built at installation where there is a C compiler, and never required. They hold no MPI, and no
 mathematics that is not also written in Python beside them: packing and combining messages
-(post.py), the recorded steps of algorithms (fuse.py), Philox, the gradients of the problems, the
-expected Huber loss (problems/huber.py), what a rank reports of its state (metrics.py).
+(reference.py), the recorded steps of algorithms (fuse.py), Philox, the gradients of the problems,
+the expected Huber loss (problems/huber.py), a rank's share of the metrics (engine/metrics.py).
 `MPI_GT_KERNELS=numpy` does without them.
 """
 
@@ -12,7 +12,7 @@ import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-VERSION = 4  # as in module.c: of what these two know of each other
+VERSION = 5  # as in module.c: of what these two know of each other
 
 C: ModuleType | None = None
 
@@ -36,10 +36,19 @@ NAME = "numpy" if C is None else "c"
 
 # what sends vectors and adds up what comes: the compiled classes, or else those in Python
 if TYPE_CHECKING or C is None:
-    from .reference import Arrival, Counters, Mix, NextGradient, Post, stamp, walk
+    from .reference import Mix, NextGradient, NodeCounters, PendingMix, Transfer, advance, stamp
 else:
-    from ._c import Arrival, Counters, Mix, NextGradient, Post, stamp, walk
+    from ._c import Mix, NextGradient, NodeCounters, PendingMix, Transfer, advance, stamp
 
 __all__ = [
-    "NAME", "VERSION", "Arrival", "C", "Counters", "Mix", "NextGradient", "Post", "stamp", "walk",
+    "NAME",
+    "VERSION",
+    "C",
+    "Mix",
+    "NextGradient",
+    "NodeCounters",
+    "PendingMix",
+    "Transfer",
+    "advance",
+    "stamp",
 ]  # fmt: skip

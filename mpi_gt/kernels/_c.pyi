@@ -33,11 +33,11 @@ class Replay:
     ) -> Replay: ...
     def __call__(self, t: int, state: Any, mix: Any, grad: Any, /) -> Any: ...
 
-class Watched:
-    def __new__(cls, stamps: Array, before: int, after: int, inner: Any, /) -> Watched: ...
+class Timed:
+    def __new__(cls, stamps: Array, before: int, after: int, inner: Any, /) -> Timed: ...
     def __call__(self, *arguments: Any, **named: Any) -> Any: ...
 
-class Counters:
+class NodeCounters:
     iteration: int
     due: int
     stop_at: int
@@ -45,13 +45,13 @@ class Counters:
     bytes_sent: int
     waiting: Any
 
-class Post:
+class Transfer:
     results: Any
     def __new__(
         cls,
-        node: Counters,
+        node: NodeCounters,
         plan: Any,
-        letters: tuple[tuple[Array, Array, tuple[Array, ...], tuple[Array, ...]], ...],
+        messages: tuple[tuple[Array, Array, tuple[Array, ...], tuple[Array, ...]], ...],
         weights: Array,
         place: int,
         bytes: int,
@@ -59,12 +59,12 @@ class Post:
         finish: Any,
         fill: Any,
         /,
-    ) -> Post: ...
+    ) -> Transfer: ...
     def __call__(self, *vectors: Array) -> Any: ...
     def watch(self, stamps: Array, before: int, after: int, /) -> None: ...
 
-class Arrival:
-    def __new__(cls, post: Post, index: int, /) -> Arrival: ...
+class PendingMix:
+    def __new__(cls, transfer: Transfer, index: int, /) -> PendingMix: ...
     def wait(self) -> Array: ...
 
 class Mix:
@@ -72,7 +72,7 @@ class Mix:
     def __call__(self, *vectors: Array) -> Any: ...
 
 class NextGradient:
-    def __new__(cls, node: Counters, gradient: Any, /) -> NextGradient: ...
+    def __new__(cls, node: NodeCounters, gradient: Any, /) -> NextGradient: ...
     def __call__(self, x: Array, /) -> Array: ...
 
 class Window:
@@ -103,15 +103,15 @@ class Huber:
     def __call__(self, t: int, x: Array, /) -> Array: ...
     def evaluate(self, x: Array, /) -> tuple[Array, Array] | None: ...
 
-def walk(
-    step: Any, node: Counters, mix: Any, grad: Any, last: int, t: int, states: list[Any], /
+def advance(
+    step: Any, node: NodeCounters, mix: Any, grad: Any, last: int, t: int, states: list[Any], /
 ) -> int: ...
 def uniform(out: Array, seeds: Array, word: int, block: int, row: int, /) -> None: ...
 def slopes(
     z: Array, labels: Array, scale: float, loss: Array | None, correct: Array | None, /
 ) -> None: ...
 def stamp(stamps: Array, code: int, /) -> None: ...
-def report(
+def local_metrics(
     x: Array,
     xbar: Array,
     sent: Any,

@@ -106,31 +106,31 @@ int program_run(Program *program, PyArrayObject **inputs, const double *scalars,
 extern PyTypeObject ReplayType;
 
 /* stamps.c */
-extern PyTypeObject WatchedType;
+extern PyTypeObject TimedType;
 int add_stamp(PyArrayObject *stamps, long long code);
 
-/* mixing.c */
+/* combine.c */
 void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weights);
 
-/* post.c */
+/* transfer.c */
 #define MOST_VECTORS 64 /* in one exchange; as in plan.py */
 typedef struct {
     PyObject_HEAD
     long long iteration, due, stop_at, waits, bytes_sent;
     PyObject *waiting;
-} Counters;
-typedef struct Post Post;
-extern PyTypeObject CountersType, PostType;
-int post_vectors(Post *post);
-int post_is_pending(Post *post);
-PyObject *post_call(PyObject *post, PyObject *const *vectors, size_t count, PyObject *names);
-PyObject *post_collect(Post *post, int index);
+} NodeCounters;
+typedef struct Transfer Transfer;
+extern PyTypeObject NodeCountersType, TransferType;
+int transfer_vectors(Transfer *transfer);
+int transfer_is_pending(Transfer *transfer);
+PyObject *transfer_call(PyObject *transfer, PyObject *const *vectors, size_t count, PyObject *names);
+PyObject *transfer_collect(Transfer *transfer, int index);
 
 /* mix.c */
-extern PyTypeObject ArrivalType, MixType;
-PyObject *arrival_wait(PyObject *arrival);
+extern PyTypeObject PendingMixType, MixType;
+PyObject *pending_wait(PyObject *arrival);
 
-/* walk.c */
+/* advance.c */
 extern PyTypeObject NextGradientType;
 
 /* draws.c */
@@ -140,11 +140,11 @@ const void *window_data(PyObject *window, PyObject *t, PyArrayObject *model);
 /* huber.c */
 extern PyTypeObject HuberType;
 
-/* walk.c, draws.c, softmax.c, stamps.c, report.c */
-PyObject *kernels_walk(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* advance.c, draws.c, softmax.c, stamps.c, local_metrics.c */
+PyObject *kernels_advance(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_local_metrics(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

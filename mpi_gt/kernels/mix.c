@@ -1,79 +1,79 @@
-/* What stands before a post: mix, which chooses it, and its results. */
+/* What stands before a transfer: mix, which chooses it, and its results. */
 #include "kernels.h"
 #include <stddef.h>
 
-/* One result of a post. */
+/* One result of a transfer. */
 typedef struct {
     PyObject_HEAD
-    Post *post;
+    Transfer *transfer;
     int index;
-} Arrival;
+} PendingMix;
 
-PyObject *arrival_wait(PyObject *thing) {
-    Arrival *self = (Arrival *)thing;
-    if (!self->post) {
+PyObject *pending_wait(PyObject *thing) {
+    PendingMix *self = (PendingMix *)thing;
+    if (!self->transfer) {
         PyErr_SetString(PyExc_RuntimeError, "what was to arrive is gone");
         return NULL;
     }
-    return post_collect(self->post, self->index);
+    return transfer_collect(self->transfer, self->index);
 }
 
-static PyObject *arrival_wait_method(PyObject *thing, PyObject *none) {
-    return arrival_wait(thing);
+static PyObject *pending_wait_method(PyObject *thing, PyObject *none) {
+    return pending_wait(thing);
 }
 
-/* Arrival(post, index) */
-static PyObject *arrival_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    PyObject *post;
+/* PendingMix(transfer, index) */
+static PyObject *pending_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
+    PyObject *transfer;
     int index;
-    if (!PyArg_ParseTuple(arguments, "O!i", &PostType, &post, &index)) return NULL;
-    if (index < 0 || index >= post_vectors((Post *)post)) {
-        PyErr_SetString(PyExc_ValueError, "the post has no such vector");
+    if (!PyArg_ParseTuple(arguments, "O!i", &TransferType, &transfer, &index)) return NULL;
+    if (index < 0 || index >= transfer_vectors((Transfer *)transfer)) {
+        PyErr_SetString(PyExc_ValueError, "the transfer has no such vector");
         return NULL;
     }
-    Arrival *self = (Arrival *)type->tp_alloc(type, 0);
-    if (self) self->post = (Post *)Py_NewRef(post), self->index = index;
+    PendingMix *self = (PendingMix *)type->tp_alloc(type, 0);
+    if (self) self->transfer = (Transfer *)Py_NewRef(transfer), self->index = index;
     return (PyObject *)self;
 }
 
-static int arrival_traverse(PyObject *thing, visitproc visit, void *arg) {
-    Py_VISIT(((Arrival *)thing)->post);
+static int pending_traverse(PyObject *thing, visitproc visit, void *arg) {
+    Py_VISIT(((PendingMix *)thing)->transfer);
     return 0;
 }
 
-static int arrival_clear(PyObject *thing) {
-    Py_CLEAR(((Arrival *)thing)->post);
+static int pending_clear(PyObject *thing) {
+    Py_CLEAR(((PendingMix *)thing)->transfer);
     return 0;
 }
 
-static void arrival_free(PyObject *thing) {
+static void pending_free(PyObject *thing) {
     PyObject_GC_UnTrack(thing);
-    arrival_clear(thing);
+    pending_clear(thing);
     Py_TYPE(thing)->tp_free(thing);
 }
 
-static PyMethodDef arrival_methods[] = {
-    {"wait", arrival_wait_method, METH_NOARGS, "The mixed vector, once all of it has come."},
+static PyMethodDef pending_methods[] = {
+    {"wait", pending_wait_method, METH_NOARGS, "The mixed vector, once all of it has come."},
     {NULL, NULL, 0, NULL}};
 
-PyTypeObject ArrivalType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Arrival",
-    .tp_basicsize = sizeof(Arrival),
+PyTypeObject PendingMixType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.PendingMix",
+    .tp_basicsize = sizeof(PendingMix),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = arrival_new,
-    .tp_methods = arrival_methods,
-    .tp_traverse = arrival_traverse,
-    .tp_clear = arrival_clear,
-    .tp_dealloc = arrival_free,
+    .tp_new = pending_new,
+    .tp_methods = pending_methods,
+    .tp_traverse = pending_traverse,
+    .tp_clear = pending_clear,
+    .tp_dealloc = pending_free,
     .tp_doc = "One mixed vector, pending until `wait()`, which gives it.",
 };
 
-/* mix(vector, ...): the post for so many vectors, made when it is first needed. */
+/* mix(vector, ...): the transfer for so many vectors, made when it is first needed. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *make;
-    Post *last, *posts[MOST_VECTORS + 1];
+    Transfer *last, *transfers[MOST_VECTORS + 1];
 } Mix;
 
 static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t count,
@@ -84,27 +84,27 @@ static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t coun
         PyErr_SetString(PyExc_TypeError, "mix takes vectors, without names");
         return NULL;
     }
-    if (self->last && post_is_pending(self->last)) {
+    if (self->last && transfer_is_pending(self->last)) {
         PyErr_SetString(PyExc_RuntimeError, "a result of the last mix was never waited for");
         return NULL;
     }
-    Post *post = given <= MOST_VECTORS ? self->posts[given] : NULL;
-    if (!post) {
+    Transfer *transfer = given <= MOST_VECTORS ? self->transfers[given] : NULL;
+    if (!transfer) {
         PyObject *made = PyObject_Vectorcall(self->make, vectors, given, NULL);
         if (!made) return NULL;
-        if (!Py_IS_TYPE(made, &PostType) || post_vectors((Post *)made) != given) {
-            PyErr_SetString(PyExc_TypeError, "what was made is not a Post of so many vectors");
+        if (!Py_IS_TYPE(made, &TransferType) || transfer_vectors((Transfer *)made) != given) {
+            PyErr_SetString(PyExc_TypeError, "what was made is not a Transfer of so many vectors");
             Py_DECREF(made);
             return NULL;
         }
-        Py_XSETREF(self->posts[given], (Post *)made);
-        post = self->posts[given];
+        Py_XSETREF(self->transfers[given], (Transfer *)made);
+        transfer = self->transfers[given];
     }
-    self->last = post;
-    return post_call((PyObject *)post, vectors, given, NULL);
+    self->last = transfer;
+    return transfer_call((PyObject *)transfer, vectors, given, NULL);
 }
 
-/* Mix(make): make(vector, ...) gives a Post for vectors like these. */
+/* Mix(make): make(vector, ...) gives a Transfer for vectors like these. */
 static PyObject *mix_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *make;
     if (!PyArg_ParseTuple(arguments, "O", &make)) return NULL;
@@ -116,7 +116,7 @@ static PyObject *mix_new(PyTypeObject *type, PyObject *arguments, PyObject *name
 static int mix_traverse(PyObject *thing, visitproc visit, void *arg) {
     Mix *self = (Mix *)thing;
     Py_VISIT(self->make);
-    for (int i = 0; i <= MOST_VECTORS; i++) Py_VISIT(self->posts[i]);
+    for (int i = 0; i <= MOST_VECTORS; i++) Py_VISIT(self->transfers[i]);
     return 0;
 }
 
@@ -124,7 +124,7 @@ static int mix_clear(PyObject *thing) {
     Mix *self = (Mix *)thing;
     self->last = NULL;
     Py_CLEAR(self->make);
-    for (int i = 0; i <= MOST_VECTORS; i++) Py_CLEAR(self->posts[i]);
+    for (int i = 0; i <= MOST_VECTORS; i++) Py_CLEAR(self->transfers[i]);
     return 0;
 }
 
@@ -144,5 +144,5 @@ PyTypeObject MixType = {
     .tp_traverse = mix_traverse,
     .tp_clear = mix_clear,
     .tp_dealloc = mix_free,
-    .tp_doc = "Node.mix: has the post for so many vectors do it.",
+    .tp_doc = "Node.mix: has the transfer for so many vectors do it.",
 };

@@ -2,16 +2,16 @@
 #define KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 4 /* as in __init__.py */
+#define VERSION 5 /* as in __init__.py */
 #define FUNCTION(name, text) \
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 
 static PyMethodDef functions[] = {
-    FUNCTION(walk, "walk(step, node, mix, grad, last, t, states) -> t"),
+    FUNCTION(advance, "advance(step, node, mix, grad, last, t, states) -> t"),
     FUNCTION(uniform, "uniform(out, seeds, word, block, row)"),
     FUNCTION(slopes, "slopes(z, labels, scale, loss, correct)"),
     FUNCTION(stamp, "stamp(stamps, code)"),
-    FUNCTION(report, "report(x, xbar, sent, columns, vectors, rest)"),
+    FUNCTION(local_metrics, "local_metrics(x, xbar, sent, columns, vectors, rest)"),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
@@ -19,7 +19,7 @@ static struct PyModuleDef definition = {
     NULL, NULL, NULL, NULL};
 
 static PyTypeObject *types[] = {
-    &ProgramType, &ReplayType, &WatchedType,      &CountersType, &PostType, &ArrivalType,
+    &ProgramType, &ReplayType, &TimedType,      &NodeCountersType, &TransferType, &PendingMixType,
     &MixType,     &WindowType, &NextGradientType, &HuberType,    NULL};
 
 PyMODINIT_FUNC PyInit__c(void) {

@@ -1,7 +1,7 @@
-"""Sending vectors to the neighbours and adding up what comes: post.c, mix.c and others in Python.
+"""Python twins of transfer.c, mix.c and others: sending vectors and adding up what comes.
 
 The compiled classes do the same, without a frame of Python's: on many ranks that share a core,
-frames are most of an iteration. `mpi_gt.post` has whichever there are.
+frames are most of an iteration. `mpi_gt.transfer` has whichever there are.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Letter = tuple[Array, Array, tuple[Array, ...], tuple[Array, ...]]
+MessageBuffers = tuple[Array, Array, tuple[Array, ...], tuple[Array, ...]]
 """Of a Message: header, headers, slots, received."""
 
 
-class Counters:
+class NodeCounters:
     """What a rank counts, for its messages, the watchdog and the loop: the base of Node."""
 
     iteration: int = 0
     due: int = 0
     """The iteration after which the loop has more to do than the next step."""
     stop_at: int = 0
-    """What all have agreed upon, see Keeper."""
+    """What all have agreed upon, see Checkpointer."""
     waits: int = 0
     """How often this rank has begun to wait for others."""
     bytes_sent: int = 0
@@ -50,10 +50,10 @@ def add_in_order(rows: Array, total: Array) -> None:
         np.add.reduce(rows, axis=0, out=total)
 
 
-class Combine:
+class WeightedSum:
     """sum_j A_ij z_j, added up in ascending rank order, the own vector in its place.
 
-    The one place where received numbers are added (its twin is mixing.c), so the bits
+    The one place where received numbers are added (its twin is combine.c), so the bits
     depend neither on the exchange nor on the MPI library. Long vectors are taken in pieces that
     stay in the cache.
     """
@@ -82,14 +82,14 @@ class Combine:
         add_in_order(terms, total)
 
 
-class Post:
+class Transfer:
     """Sends a given number of vectors to the neighbours, in one exchange."""
 
     def __init__(
         self,
         node: Any,
         plan: Any,
-        letters: Sequence[Letter],
+        messages: Sequence[MessageBuffers],
         weights: Array,
         place: int,
         bytes: int,
@@ -99,19 +99,19 @@ class Post:
     ) -> None:
         self._node = node
         self._plan = plan
-        self._letters = letters
+        self._letters = messages
         self._parts = [
             (which, received, own)
-            for which, (_, _, slots, theirs) in enumerate(letters)
+            for which, (_, _, slots, theirs) in enumerate(messages)
             for own, received in zip(slots, theirs, strict=True)
         ]
-        self._combine = Combine(weights, place, max(own.size for _, _, own in self._parts))
+        self._combine = WeightedSum(weights, place, max(own.size for _, _, own in self._parts))
         self._bytes = bytes
         self._start = start
         self._finish = finish
         self._fill = fill
         self._stamps: tuple[Array, int, int] | None = None
-        self._arrived = [False] * len(letters)
+        self._arrived = [False] * len(messages)
         self.pending = 0  # a bit for each result that was not waited for yet
         self.results: Any = None
 
@@ -155,7 +155,7 @@ class Post:
         self._arrived[which] = True
         header, headers, _, _ = self._letters[which]
         if headers.tobytes() != header.tobytes() * len(headers):
-            node.heed(headers)
+            node.check_headers(headers)
 
     def _stamp(self, is_end: bool) -> None:
         if self._stamps is not None:
@@ -163,33 +163,33 @@ class Post:
             stamp(stamps, after if is_end else before)
 
 
-class Arrival:
+class PendingMix:
     """One mixed vector, pending until `wait()`, which gives it."""
 
-    def __init__(self, post: Post, index: int) -> None:
-        self._post = post
+    def __init__(self, transfer: Transfer, index: int) -> None:
+        self._transfer = transfer
         self._index = index
 
     def wait(self) -> Array:
-        return self._post.collect(self._index)
+        return self._transfer.collect(self._index)
 
 
 class Mix:
-    """`mix(z, ...)`: has the Post for so many vectors send them, made by `make` when needed."""
+    """`mix(z, ...)`: has the Transfer for so many vectors send them, made by `make` when needed."""
 
-    def __init__(self, make: Callable[..., Post]) -> None:
+    def __init__(self, make: Callable[..., Transfer]) -> None:
         self._make = make
-        self._posts: dict[int, Post] = {}
-        self._last: Post | None = None
+        self._transfers: dict[int, Transfer] = {}
+        self._last: Transfer | None = None
 
     def __call__(self, *vectors: Array) -> Any:
         if self._last is not None and self._last.pending:
             raise RuntimeError("a result of the last mix was never waited for")
-        post = self._posts.get(len(vectors))
-        if post is None:
-            post = self._posts[len(vectors)] = self._make(*vectors)
-        self._last = post
-        return post(*vectors)
+        transfer = self._transfers.get(len(vectors))
+        if transfer is None:
+            transfer = self._transfers[len(vectors)] = self._make(*vectors)
+        self._last = transfer
+        return transfer(*vectors)
 
 
 class NextGradient:
@@ -203,7 +203,7 @@ class NextGradient:
         return self._gradient(self._node.iteration + 1, x)
 
 
-def walk(
+def advance(
     step: Callable[..., Any], node: Any, mix: Any, grad: Any, last: int, t: int, states: list[Any]
 ) -> int:
     """Steps t + 1, t + 2, ... until one is due or the last, from the last of `states`.

@@ -62,7 +62,7 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
             return -1;
         }
         made = PyTuple_GET_ITEM(*mixed, event->index);
-        made = Py_IS_TYPE(made, &ArrivalType) ? arrival_wait(made)
+        made = Py_IS_TYPE(made, &PendingMixType) ? pending_wait(made)
                                               : PyObject_CallMethodNoArgs(made, wait_name);
         break;
     case GRAD: made = PyObject_CallOneArg(grad, in[0]); break;

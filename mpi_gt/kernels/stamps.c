@@ -36,11 +36,11 @@ typedef struct {
     PyArrayObject *stamps;
     PyObject *inner;
     long long before, after;
-} Watched;
+} Timed;
 
-static PyObject *watched_call(PyObject *thing, PyObject *const *arguments, size_t count,
+static PyObject *timed_call(PyObject *thing, PyObject *const *arguments, size_t count,
                               PyObject *names) {
-    Watched *self = (Watched *)thing;
+    Timed *self = (Timed *)thing;
     if (!self->inner) {
         PyErr_SetString(PyExc_RuntimeError, "what was watched is gone");
         return NULL;
@@ -53,49 +53,49 @@ static PyObject *watched_call(PyObject *thing, PyObject *const *arguments, size_
     return result;
 }
 
-/* Watched(stamps, before, after, inner) */
-static PyObject *watched_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
+/* Timed(stamps, before, after, inner) */
+static PyObject *timed_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *stamps, *inner;
     long long before, after;
     if (!PyArg_ParseTuple(arguments, "O!LLO", &PyArray_Type, &stamps, &before, &after, &inner))
         return NULL;
-    Watched *self = (Watched *)type->tp_alloc(type, 0);
+    Timed *self = (Timed *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->vectorcall = watched_call;
+    self->vectorcall = timed_call;
     self->stamps = (PyArrayObject *)Py_NewRef(stamps);
     self->inner = Py_NewRef(inner);
     self->before = before, self->after = after;
     return (PyObject *)self;
 }
 
-static int watched_traverse(PyObject *thing, visitproc visit, void *arg) {
-    Watched *self = (Watched *)thing;
+static int timed_traverse(PyObject *thing, visitproc visit, void *arg) {
+    Timed *self = (Timed *)thing;
     Py_VISIT(self->stamps);
     Py_VISIT(self->inner);
     return 0;
 }
 
-static int watched_clear(PyObject *thing) {
-    Py_CLEAR(((Watched *)thing)->inner);
+static int timed_clear(PyObject *thing) {
+    Py_CLEAR(((Timed *)thing)->inner);
     return 0;
 }
 
-static void watched_free(PyObject *thing) {
+static void timed_free(PyObject *thing) {
     PyObject_GC_UnTrack(thing);
-    watched_clear(thing);
-    Py_XDECREF(((Watched *)thing)->stamps);
+    timed_clear(thing);
+    Py_XDECREF(((Timed *)thing)->stamps);
     Py_TYPE(thing)->tp_free(thing);
 }
 
-PyTypeObject WatchedType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Watched",
-    .tp_basicsize = sizeof(Watched),
+PyTypeObject TimedType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Timed",
+    .tp_basicsize = sizeof(Timed),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
-    .tp_vectorcall_offset = offsetof(Watched, vectorcall),
+    .tp_vectorcall_offset = offsetof(Timed, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_new = watched_new,
-    .tp_traverse = watched_traverse,
-    .tp_clear = watched_clear,
-    .tp_dealloc = watched_free,
+    .tp_new = timed_new,
+    .tp_traverse = timed_traverse,
+    .tp_clear = timed_clear,
+    .tp_dealloc = timed_free,
     .tp_doc = "A function between two time stamps.",
 };

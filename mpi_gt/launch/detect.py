@@ -33,23 +33,23 @@ EAGER_LIMIT = "12288"
 
 
 @dataclass(frozen=True)
-class Promise:
+class Launch:
     """A launcher's word: this process is one of `size` (None: it did not say)."""
 
     launcher: str
     size: int | None
     rank: int
 
-    def foreign(self, library: str) -> str | None:
+    def library_mismatch(self, library: str) -> str | None:
         """What is wrong where this library cannot talk to this launcher: some abort at the try."""
         ours = family(library)
         deaf = (
             (ours == "Open MPI" and self.launcher == HYDRA)
             or (ours == "MPICH" and self.launcher in PMIX and "pmix" not in library.lower())
         )  # fmt: skip
-        return self.broken(1, library) if deaf else None
+        return self.size_mismatch(1, library) if deaf else None
 
-    def broken(self, size: int, library: str) -> str | None:
+    def size_mismatch(self, size: int, library: str) -> str | None:
         """What is wrong, in plain words, where MPI's world is of another size."""
         if self.size in (None, size):
             return None
@@ -76,7 +76,7 @@ def family(library: str) -> str:
     return next((name for name in ("Open MPI", "CRAY", "MPICH") if name in library), library)
 
 
-def promised(env: Mapping[str, str] = os.environ) -> Promise | None:
+def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
     """The launcher that started this process as one of several; None where none did."""
 
     def number(name: str) -> int:
@@ -86,26 +86,26 @@ def promised(env: Mapping[str, str] = os.environ) -> Promise | None:
     tasks = number("SLURM_STEP_NUM_TASKS")
     # mpirun starts its helpers on other nodes by srun: what mpirun says comes first
     if "OMPI_COMM_WORLD_SIZE" in env:
-        return Promise(OPENMPI, number("OMPI_COMM_WORLD_SIZE"), number("OMPI_COMM_WORLD_RANK"))
+        return Launch(OPENMPI, number("OMPI_COMM_WORLD_SIZE"), number("OMPI_COMM_WORLD_RANK"))
     if "PMI_SIZE" in env:
         # hydra names the local ranks as well, srun does not
         by_hydra = "MPI_LOCALNRANKS" in env or not tasks
         launcher = HYDRA if by_hydra else SRUN_PMI
-        return Promise(launcher, number("PMI_SIZE"), number("PMI_RANK"))
+        return Launch(launcher, number("PMI_SIZE"), number("PMI_RANK"))
     if "PMIX_RANK" in env:
         launcher = SRUN_PMIX if tasks else OTHER
-        return Promise(launcher, tasks or None, number("PMIX_RANK"))
+        return Launch(launcher, tasks or None, number("PMIX_RANK"))
     if "PMI_RANK" in env or "MPI_LOCALNRANKS" in env:
-        return Promise(HYDRA, None, number("PMI_RANK"))
-    return Promise(SRUN, tasks, number("SLURM_PROCID")) if tasks > 1 else None
+        return Launch(HYDRA, None, number("PMI_RANK"))
+    return Launch(SRUN, tasks, number("SLURM_PROCID")) if tasks > 1 else None
 
 
 def is_launched() -> bool:
     """Whether this process is a rank that mpirun or srun started."""
-    return promised() is not None
+    return detect_launch() is not None
 
 
-def leave_outcome(code: int) -> int:
+def write_exit_code(code: int) -> int:
     """Root's: hand the exit code to a parent that waits for it; the exit code for this process."""
     path = os.environ.get(OUTCOME)
     if path is None:

@@ -37,7 +37,7 @@ ROUNDS = 50
 def examine_machine(wrong: str | None = None) -> int:
     """This process alone: what there is to launch with. `wrong` is what is known to be so."""
     brand, facts = _launcher_facts()
-    ours = detect.family(machine.library())
+    ours = detect.family(machine.mpi_library())
     theirs = brand.title if brand is not None and brand.name in BRANDS else None
     problems = [wrong] if wrong else []
     if not wrong and theirs is not None and ours in ("Open MPI", "MPICH") and ours != theirs:
@@ -49,7 +49,7 @@ def examine_machine(wrong: str | None = None) -> int:
         problems.append(f"no mpirun works here; {INSTALL}")
     here = machine.rank_facts()
     facts = [*_common_facts(), *facts, ("this host", f"{here.host}, {here.cores} cores")]
-    warnings = machine.complaints([here], 1)
+    warnings = machine.placement_warnings([here], 1)
     if not problems and not wrong:
         facts.append(("ranks", "none: `mpi-gt doctor -n 4` looks at four of them"))
     return _tell(facts, problems, warnings)
@@ -61,7 +61,7 @@ def examine_ranks(comm: "MPI.Intracomm") -> int:
     times = {length: exchange_time(comm, length) for length in LENGTHS}
     if ranks is None:
         return 0
-    promise = detect.promised()
+    promise = detect.detect_launch()
     per_host = Counter(rank.host for rank in ranks)
     cores = {rank.host: rank.cores for rank in ranks}
     facts = [
@@ -78,7 +78,7 @@ def examine_ranks(comm: "MPI.Intracomm") -> int:
             ("ring exchange", f"{8 * length:,} bytes to each neighbour in {1e6 * seconds:,.0f} us")
             for length, seconds in times.items()
         ]
-    return _tell(facts, [], machine.complaints(ranks, machine.hosts_allotted()))
+    return _tell(facts, [], machine.placement_warnings(ranks, machine.hosts_allotted()))
 
 
 def exchange_time(comm: "MPI.Intracomm", length: int) -> float:
@@ -104,7 +104,7 @@ def _common_facts() -> Facts:
     facts = [
         ("Python", f"{sys.version.split()[0]}, {sys.executable}"),
         ("mpi4py", mpi4py.__version__),
-        ("MPI library", machine.library().splitlines()[0]),
+        ("MPI library", machine.mpi_library().splitlines()[0]),
         ("threads", threads),
     ]
     return facts + [(name, os.environ[name]) for name in SLURM if name in os.environ]
@@ -120,7 +120,7 @@ def _launcher_facts() -> tuple[Brand | None, Facts]:
         facts.append(("mpirun", f"{mpirun} ({brand.name})"))
     except UserError as error:
         facts.append(("mpirun", str(error)))
-    if promise := detect.promised():
+    if promise := detect.detect_launch():
         facts.append(("launcher", f"{promise.launcher}, {promise.size or '?'} processes"))
     if srun := shutil.which("srun"):
         facts.append(("srun --mpi", _srun_offers(srun)))

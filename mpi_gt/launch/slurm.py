@@ -66,7 +66,7 @@ def submit(
     return 0
 
 
-def size(nodes: str, ntasks_per_node: str) -> int:
+def count_ranks(nodes: str, ntasks_per_node: str) -> int:
     """The number of ranks."""
     counts = [integer("--nodes", nodes), integer("--ntasks-per-node", ntasks_per_node)]
     if min(counts) < 1:
@@ -85,7 +85,7 @@ def script(
     sbatch: Sequence[str],
 ) -> str:
     """The batch script, or an error that says what is wrong with it."""
-    n = size(nodes, ntasks_per_node)
+    n = count_ranks(nodes, ntasks_per_node)
     if not TIME.fullmatch(time):
         raise UserError(f"--time must be HH:MM:SS, or D-HH:MM:SS, not '{time}'")
     if launcher not in LAUNCHERS:

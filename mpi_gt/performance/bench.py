@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import machine, plots
-from ..comm import EXCHANGES as NAMES
+from ..comm import EXCHANGE_NAMES
 from ..errors import UserError
 from ..graphs import build_network, parse_graph
 from ..plots.performance import draw_bench
@@ -53,7 +53,7 @@ class BenchPlan:
 
     sizes: tuple[int, ...] = (160, 1600, 16_000, 160_000, 1_600_000)
     graphs: tuple[str, ...] = ("ring", "er:p=0.7")
-    exchanges: tuple[str, ...] = NAMES
+    exchanges: tuple[str, ...] = EXCHANGE_NAMES
     seconds: float = 0.5
     n: int | None = None
     out: str | None = None
@@ -69,7 +69,9 @@ class BenchPlan:
         """From the flags, still as text."""
         options = dict(given)
         if "sizes" in options:
-            options["sizes"] = tuple(size("--sizes", text) for text in options["sizes"].split(","))
+            options["sizes"] = tuple(
+                parse_size("--sizes", text) for text in options["sizes"].split(",")
+            )
         if "graphs" in options:
             options["graphs"] = tuple(split_list(options["graphs"]))
         if "exchanges" in options:
@@ -84,8 +86,8 @@ class BenchPlan:
 
     def check(self) -> None:
         for name in self.exchanges:
-            if name not in NAMES:
-                raise UserError(f"unknown exchange '{name}'{nearest(name, NAMES)}")
+            if name not in EXCHANGE_NAMES:
+                raise UserError(f"unknown exchange '{name}'{nearest(name, EXCHANGE_NAMES)}")
         for spec in self.graphs:
             parse_graph(spec)
         if not self.graphs:
@@ -105,7 +107,7 @@ class BenchPlan:
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
-def number_of_bytes(what: str, text: str) -> float:
+def parse_bytes(what: str, text: str) -> float:
     """160, 16e3, 125kB, 1.25MB, 4KiB."""
     letters = text.strip().lower()
     unit = next(
@@ -122,9 +124,9 @@ def number_of_bytes(what: str, text: str) -> float:
     return value
 
 
-def size(what: str, text: str) -> int:
+def parse_size(what: str, text: str) -> int:
     """A whole number of bytes."""
-    value = number_of_bytes(what, text)
+    value = parse_bytes(what, text)
     if not math.isclose(value, round(value), rel_tol=1e-12):
         raise UserError(f"{what}: '{text}' is no whole number of bytes")
     return round(value)
@@ -135,7 +137,7 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
     from ..comm.collective import on_root
     from ..comm.exchange import EXCHANGES
     from ..comm.node import Node
-    from ..comm.timing import obstacle
+    from ..comm.timing import unavailable_reason
 
     if plan.n not in (None, comm.size):
         raise UserError(f"-n {plan.n} was asked for, but there are {comm.size} MPI ranks")
@@ -151,7 +153,7 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
         node = Node(comm, comm.scatter(on_root(comm, rows)), EXCHANGES["neighbor"])
         degree = max(comm.allgather(len(node.row.neighbours)))
         for name in plan.exchanges:
-            reason = obstacle(node, EXCHANGES[name])
+            reason = unavailable_reason(node, EXCHANGES[name])
             if reason is not None:
                 skipped[name] = reason
                 continue
@@ -169,20 +171,20 @@ def measure(node: "Node", name: str, payload: int, seconds: float) -> Array:
     Ends when the median is known to a twentieth, after `seconds`, or after MOST samples.
     """
     from ..comm.exchange import EXCHANGES
-    from ..comm.timing import Rig, slowest
+    from ..comm.timing import ExchangeTimer, slowest
 
-    rig = Rig(node, EXCHANGES[name], payload)
-    rig.check(2)
-    (once,) = slowest(node, [rig.seconds(3)])
+    timer = ExchangeTimer(node, EXCHANGES[name], payload)
+    timer.check(2)
+    (once,) = slowest(node, [timer.seconds(3)])
     count = min(20, max(1, math.ceil(1e-3 / once)))
     samples = np.empty(0)
     while len(samples) < MOST:
-        group = slowest(node, [rig.seconds(count) for _ in range(GROUP)])
+        group = slowest(node, [timer.seconds(count) for _ in range(GROUP)])
         samples = np.append(samples, group)
         if samples.sum() * count > seconds or _settled(samples):
             break
-    rig.check(3)
-    rig.free()
+    timer.check(3)
+    timer.free()
     return samples
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from ..comm.collective import rest
+from ..comm.collective import idle_barrier
 
 Array = NDArray[Any]
 
@@ -48,7 +48,7 @@ def read_clock(comm: MPI.Intracomm) -> Reading:
             # on one host all clocks are the same: what cannot be told from 0 is 0
             small = abs(best.offset) <= best.uncertainty
             mine = Reading(best.time, 0 if small else best.offset, best.uncertainty)
-        rest(comm)  # asleep: the two that measure must not wait for a core
+        idle_barrier(comm)  # asleep: the two that measure must not wait for a core
     return mine
 
 

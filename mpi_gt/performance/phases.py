@@ -35,10 +35,10 @@ class NoPhases:
     def during(self, phase: int) -> Iterator[None]:
         yield
 
-    def watch_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def time_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
         return inner
 
-    def watch_gradient(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def time_gradient(self, inner: Callable[..., Any]) -> Callable[..., Any]:
         return inner
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from ..algorithms import ALGORITHMS
 from ..errors import UserError
 from ..fuse import compiled
 from ..graphs import build_network, parse_graph, rho
-from ..kernels import Arrival, Counters, Post
+from ..kernels import NodeCounters, PendingMix, Transfer
 from ..rundir.run_json import read_profile
 from .cost_model import Cost
 
@@ -54,15 +54,23 @@ def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute
     headers = np.zeros((rows + 1, 2), dtype=np.int64)
     received = np.tile(z.reshape(1, -1), (rows, 1))
     slot, weights = z.copy(), np.full(rows + 1, 1 / (rows + 1), kind)
-    letter = headers[0], headers[1:], (slot,), (received,)
-    post = Post(
-        Counters(), None, (letter,), weights, 0, 0, lambda: None, None, partial(np.copyto, slot)
+    buffers = headers[0], headers[1:], (slot,), (received,)
+    transfer = Transfer(
+        NodeCounters(),
+        None,
+        (buffers,),
+        weights,
+        0,
+        0,
+        lambda: None,
+        None,
+        partial(np.copyto, slot),
     )
-    arrival = Arrival(post, 0)
+    pending = PendingMix(transfer, 0)
 
     def mix() -> None:
-        post(z)
-        arrival.wait()
+        transfer(z)
+        pending.wait()
 
     each = vectors * _best(mix) / rows
     return Compute(base, each, "update and weighted sum timed here, without any gradient")

@@ -58,7 +58,7 @@ class Profiler:
         rows = node.gather(summary)
         traffic = node.gather(self._traffic())
         tracks = node.world.gather(self._track(alignment))
-        series = node.collect(np.column_stack([own, waits.waiting[1:]]))
+        series = node.stream_to_root(np.column_stack([own, waits.waiting[1:]]))
         if rows is None or traffic is None or series is None or tracks is None:
             return {}
         found = summarise(rows, traffic, stacked, len(own))
@@ -78,7 +78,9 @@ class Profiler:
         window = self.phases.window
         clocks = {"window": [window.start, window.stop], **found["clocks"]}
         placed = (
-            Track(rank, hosts[rank], neighbours, stretches, first, self._node.way.blocking)
+            Track(
+                rank, hosts[rank], neighbours, stretches, first, self._node.exchange_class.blocking
+            )
             for rank, (neighbours, stretches, first) in enumerate(tracks)
         )
         found["trace"] = {
@@ -96,7 +98,7 @@ class Profiler:
         neighbours = list(node.row.neighbours)
         if neighbours:
             sent[neighbours] = node.bytes_sent // len(neighbours)
-            if node.way.to_all:
+            if node.exchange_class.to_all:
                 sent[:] = sent[neighbours[0]]
                 sent[node.row.node] = 0
         return sent
@@ -129,11 +131,12 @@ class Waits:
         awaited = np.bincount(number[~posting], inside[~posting], minlength=len(latest))
         hidden = np.clip(latest - ends[posting] - awaited, 0, None)
         rows = len(phases.seconds)
-        messages = (~posting).sum() if node.way.separate else posting.sum()
+        messages = (~posting).sum() if node.exchange_class.separate else posting.sum()
         return cls(
             np.bincount(iteration, inside, minlength=rows) * 1e-9,
             np.bincount(iteration[posting], hidden, minlength=rows) * 1e-9,
-            int(messages) * (node.nodes - 1 if node.way.to_all else len(node.row.neighbours)),
+            int(messages)
+            * (node.nodes - 1 if node.exchange_class.to_all else len(node.row.neighbours)),
         )
 
 
@@ -144,7 +147,7 @@ def last_neighbour(node: "Node", entered: Array) -> Array:
     for begin in range(0, len(entered), CHUNK):
         piece = np.ascontiguousarray(entered[begin : begin + CHUNK])
         theirs = np.empty((degree, len(piece)), dtype=np.int64)
-        node.comm.Neighbor_allgather(piece, theirs)
+        node.graph_comm.Neighbor_allgather(piece, theirs)
         if degree:
             latest[begin : begin + CHUNK] = theirs.max(axis=0)
     return latest

@@ -101,7 +101,7 @@ def make_points(
     return points
 
 
-def carry_out(
+def run_study(
     points: list[Point], directory: Path, execute: Callable[[RunConfig], int], quiet: bool
 ) -> tuple[int, list[dict[str, Any]]]:
     """Run them all and write scale.csv, scale.json and scale.png; exit code and rows."""

@@ -48,7 +48,7 @@ class Stamps:
     def around(self, before: int, after: int, inner: Callable[..., Any]) -> Callable[..., Any]:
         """The function between two stamps."""
         if kernels.C is not None:
-            return kernels.C.Watched(self.words, before, after, inner)
+            return kernels.C.Timed(self.words, before, after, inner)
 
         def watched(*arguments: Any, **named: Any) -> Any:
             self.add(before)
@@ -102,29 +102,29 @@ class Phases:
         yield
         self.enter(before)
 
-    def watch_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def time_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
         watched, used = self._stamps.around(BEGIN, UNATTRIBUTED, inner), self._stamps.words.item
 
         def step(t: int, state: Any, mix: Any, grad: Any) -> Any:
             state = watched(t, state, mix, grad)
             if used(0) > FOLD:
-                self.fold()
+                self.flush()
             return state
 
         return step
 
-    def watch_gradient(self, inner: Callable[..., Array]) -> Callable[..., Array]:
+    def time_gradient(self, inner: Callable[..., Array]) -> Callable[..., Array]:
         return self._stamps.around(GRADIENT, UPDATE, inner)
 
     def make_plan(self, node: Any, vectors: Sequence[Array]) -> Plan:
         """In place of Plan: one that leaves stamps."""
-        return WatchedPlan(node, vectors, self._stamps)
+        return TimedPlan(node, vectors, self._stamps)
 
     def close(self) -> None:
         """The last iteration is over: what follows is nobody's time."""
-        self.fold()
+        self.flush()
 
-    def fold(self) -> None:
+    def flush(self) -> None:
         """Add up the stamps so far. The last one stays: its phase goes on."""
         self.enter(PROFILING)
         codes, times = self._stamps.pairs.T.copy()
@@ -150,13 +150,13 @@ class Phases:
         self.enter(UNATTRIBUTED)
 
 
-class WatchedPlan(Plan):
+class TimedPlan(Plan):
     """A plan that leaves a stamp where packing, exchange and update give way to each other."""
 
     def __init__(self, node: Any, vectors: Sequence[Array], stamps: Stamps) -> None:
         self._stamps = stamps
         super().__init__(node, vectors)
-        self.post.watch(stamps.words, PACKING, UPDATE)
+        self.transfer.watch(stamps.words, PACKING, UPDATE)
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
         start, finish = super()._calls()

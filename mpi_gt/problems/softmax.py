@@ -126,7 +126,7 @@ class Softmax(Problem):
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         """Over all rows of this node, a chunk at a time: memory does not grow with the data."""
-        loss, gradient, correct = self._walk(x)
+        loss, gradient, correct = self._sum_over_rows(x)
         self._evaluated = x, correct / len(self._x)
         regulariser = self.reg * (x * x / (1 + x * x)).sum(axis=-1)
         gradient = self._regularised(gradient / len(self._x), x)
@@ -161,7 +161,7 @@ class Softmax(Problem):
     def accuracy(self, x: Array) -> Array:
         """The share of this node's rows that are classified rightly."""
         at, accuracy = self._evaluated
-        return accuracy if at is x else self._walk(x)[2] / len(self._x)
+        return accuracy if at is x else self._sum_over_rows(x)[2] / len(self._x)
 
     def test_score(self, x: Array) -> Array:
         """Of this node's share of the test part: the rows that are right (seeds), and all rows."""
@@ -186,7 +186,7 @@ class Softmax(Problem):
         """The weights of all seeds side by side, (features, seeds * classes)."""
         return np.ascontiguousarray(x.reshape(len(x) * self.classes, -1).T)
 
-    def _walk(self, x: Array) -> tuple[Array, Array, Array]:
+    def _sum_over_rows(self, x: Array) -> tuple[Array, Array, Array]:
         """Sums over the rows: loss (seeds,), gradient (seeds, dim), rightly classified (seeds,)."""
         seeds = len(x)
         w = self._stacked(x) * self._scale

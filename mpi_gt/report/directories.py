@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..rundir.curves import Curve, read_curves
-from ..rundir.status import true_status
+from ..rundir.status import read_status
 
 PARTS = ("run", "summary", "sweep", "profile", "bench", "scale", "claims", "audit")
 """The JSON files of a directory that the page shows."""
@@ -17,7 +17,7 @@ SIGNS = ("run.json", "metrics.csv", "bench.json", "scale.json", "claims.json")
 
 
 @dataclass
-class Folder:
+class ReportedDirectory:
     """One directory. `parts` are its JSON files by name, without those that are missing."""
 
     path: Path
@@ -44,7 +44,7 @@ class Folder:
         return found if isinstance(found, dict) else {}
 
 
-def read_folders(paths: Iterable[Path]) -> list[Folder]:
+def read_directories(paths: Iterable[Path]) -> list[ReportedDirectory]:
     """All of them, each under the shortest name that tells it from the others."""
     chosen = list(dict.fromkeys(each for path in paths for each in _expand(path)))
     names = [path.resolve().name for path in chosen]
@@ -73,8 +73,8 @@ def _is_ours(path: Path) -> bool:
     return any((path / name).is_file() for name in SIGNS)
 
 
-def _read(path: Path, name: str) -> Folder:
-    folder = Folder(path, name)
+def _read(path: Path, name: str) -> ReportedDirectory:
+    folder = ReportedDirectory(path, name)
     for part in PARTS:
         file = path / f"{part}.json"
         if not file.exists():
@@ -88,7 +88,7 @@ def _read(path: Path, name: str) -> Folder:
     run = folder.parts.get("run")
     if isinstance(run, dict):
         try:
-            folder.status, folder.note = map(str, true_status(path, run))
+            folder.status, folder.note = map(str, read_status(path, run))
         except (TypeError, AttributeError, ValueError) as error:
             folder.status = "unknown"
             folder.troubles.append(f"run.json is not as expected: {error}")

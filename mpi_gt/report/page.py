@@ -9,10 +9,10 @@ from typing import Any
 
 from .. import __version__
 from ..errors import StorageError, UserError
-from ..rundir.atomic import write_whole
+from ..rundir.atomic import write_atomic
 from ..rundir.curves import Curve
 from .curves import page_data
-from .directories import Folder, read_folders
+from .directories import ReportedDirectory, read_directories
 from .html import Html, badge, listed, plot, section, table, tag
 from .sections import PARTS, Figures, attempt, card, graphs
 
@@ -36,17 +36,17 @@ def write_page(directories: Iterable[Path], target: Path) -> int:
     """Make the page; its size in bytes."""
     bundle = _bundle()
     _require_ours(target)
-    page = make_page(read_folders(directories), bundle)
+    page = make_page(read_directories(directories), bundle)
     content = page.encode("utf-8", errors="replace")  # a file's name may be no text at all
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, [content])
+        write_atomic(target, [content])
     except (OSError, StorageError) as error:
         raise UserError(f"cannot write {target}: {error}") from None
     return len(content)
 
 
-def make_page(folders: list[Folder], bundle: str) -> str:
+def make_page(folders: list[ReportedDirectory], bundle: str) -> str:
     curves = [curve for folder in folders for curve in folder.curves]
     drawn: Figures = {}
     middle: list[Html] = []
@@ -116,7 +116,7 @@ def _require_ours(target: Path) -> None:
         raise UserError(f"cannot write {target}: {error.strerror}") from None
 
 
-def _runs(folders: list[Folder]) -> Html:
+def _runs(folders: list[ReportedDirectory]) -> Html:
     cards = [card(folder, index) for index, folder in enumerate(folders)]
     names = [tag("a", folder.name, href=f"#run-{i}") for i, folder in enumerate(folders)]
     states = [Html(f"{name} {badge(f.status)}") for name, f in zip(names, folders, strict=True)]
@@ -154,7 +154,7 @@ def _switch(name: str, options: dict[str, str]) -> Html:
     return tag("fieldset", tag("legend", titles[name]), *choices)
 
 
-def _status(folder: Folder, algorithm: str) -> str:
+def _status(folder: ReportedDirectory, algorithm: str) -> str:
     """Of a comparison in which some algorithm diverged, the others finished."""
     result = folder.table("results").get(algorithm)
     if isinstance(result, dict) and result.get("error"):
@@ -162,7 +162,7 @@ def _status(folder: Folder, algorithm: str) -> str:
     return "finished" if folder.status == "diverged" and result else folder.status
 
 
-def _summary(folders: list[Folder]) -> Html:
+def _summary(folders: list[ReportedDirectory]) -> Html:
     rows: list[list[Any]] = []
     for folder in folders:
         for curve in folder.curves:

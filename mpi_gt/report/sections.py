@@ -9,7 +9,7 @@ import numpy as np
 
 from ..graphs import MOST_EDGES
 from . import figures
-from .directories import Folder
+from .directories import ReportedDirectory
 from .figures import Figure
 from .html import Html, badge, listed, pairs, plot, show, table, tag
 
@@ -18,7 +18,7 @@ KINDS = {"bench": "what an exchange costs", "scale": "the same on more and more 
 BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError)
 
 
-def card(folder: Folder, index: int) -> Html:
+def card(folder: ReportedDirectory, index: int) -> Html:
     """What ran, where, with which MPI, how it ended, and what to beware of."""
     facts, config = folder.facts, folder.table("config")
     hosts = facts.get("hosts")
@@ -61,7 +61,7 @@ def card(folder: Folder, index: int) -> Html:
     )
 
 
-def warnings(folder: Folder) -> list[str]:
+def warnings(folder: ReportedDirectory) -> list[str]:
     """In plain words: crowded, resumed, diverged, unreadable."""
     facts = folder.facts
     told = facts.get("warnings")
@@ -79,7 +79,7 @@ def warnings(folder: Folder) -> list[str]:
     return found + folder.troubles
 
 
-def attempt(folder: Folder, part: str, make: Callable[[], Any]) -> Any:
+def attempt(folder: ReportedDirectory, part: str, make: Callable[[], Any]) -> Any:
     """What `make` makes of that file; None, and a note, where the file is not as it should be."""
     if part not in folder.parts:
         return None
@@ -93,7 +93,7 @@ def attempt(folder: Folder, part: str, make: Callable[[], Any]) -> Any:
         return None
 
 
-def graphs(folders: Iterable[Folder]) -> tuple[list[Html], Figures]:
+def graphs(folders: Iterable[ReportedDirectory]) -> tuple[list[Html], Figures]:
     """Every graph once, with the directories that ran on it."""
     by_graph: dict[tuple[str, str], tuple[dict[str, Any], list[str], str]] = {}
     for folder in folders:
@@ -129,7 +129,7 @@ def _degree(facts: dict[str, Any], name: str) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else "?"
 
 
-def profile(folder: Folder, number: int) -> tuple[Html, Figures]:
+def profile(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     """Phases and traffic by rank, and what they come to."""
     found = folder.parts["profile"]
     drawn = {
@@ -165,7 +165,7 @@ def profile(folder: Folder, number: int) -> tuple[Html, Figures]:
     return block, drawn
 
 
-def bench(folder: Folder, number: int) -> tuple[Html, Figures]:
+def bench(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     """A figure a graph, and the fits."""
     found = folder.parts["bench"]
     by_graph = figures.draw_bench(found)
@@ -192,7 +192,7 @@ def bench(folder: Folder, number: int) -> tuple[Html, Figures]:
     ), drawn
 
 
-def scale(folder: Folder, number: int) -> tuple[Html, Figures]:
+def scale(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     rows = folder.parts["scale"]["rows"]
     lines: dict[str, tuple[list[Any], list[Any]]] = {}
     for row in rows:
@@ -205,7 +205,7 @@ def scale(folder: Folder, number: int) -> tuple[Html, Figures]:
     return tag("article", tag("h3", folder.name), place), {name: figure}
 
 
-def sweep(folder: Folder, number: int) -> tuple[Html, Figures]:
+def sweep(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     found = folder.parts["sweep"]
     lines = {method: (of["lr"], of["gap"]) for method, of in found.items()}
     figure = figures.draw_lines(lines, "stepsize lr", "gap over the last fifth")
@@ -214,7 +214,7 @@ def sweep(folder: Folder, number: int) -> tuple[Html, Figures]:
     return tag("article", tag("h3", folder.name), place), {name: figure}
 
 
-def claims(folder: Folder, number: int) -> tuple[Html, Figures]:
+def claims(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     rows = []
     for claim in folder.parts["claims"]:
         span = claim["interval"]
@@ -230,7 +230,7 @@ def claims(folder: Folder, number: int) -> tuple[Html, Figures]:
     ), {}
 
 
-def audit(folder: Folder, number: int) -> tuple[Html, Figures]:
+def audit(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     found = folder.parts["audit"]
     statements = {f"Lemma {name}": forms for name, forms in found["lemmas"].items()}
     statements.update({name.capitalize(): found[name] for name in ("theorem", "corollary")})
@@ -253,7 +253,7 @@ def _verdict(one: dict[str, Any]) -> Html:
     return badge("no claim") if one.get("applies") is False else badge(show(one["verdict"]))
 
 
-PARTS: dict[str, tuple[str, Callable[[Folder, int], tuple[Html, Figures]]]] = {
+PARTS: dict[str, tuple[str, Callable[[ReportedDirectory, int], tuple[Html, Figures]]]] = {
     "sweep": ("Stepsizes", sweep),
     "profile": ("Where the time goes", profile),
     "bench": ("What an exchange costs", bench),

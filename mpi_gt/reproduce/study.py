@@ -14,8 +14,7 @@ from typing import Any
 from ..config import RunConfig, options_of_table, parse_toml
 from ..display.console import console, on_terminal
 from ..errors import Diverged, UserError
-from ..rundir.layout import OWN_NAMES
-from ..rundir.layout import forget as forget_run
+from ..rundir.layout import OWN_NAMES, remove_run
 from ..rundir.metrics_csv import read_last_row
 from ..spec import nearest, split_list
 from ..trial import cut_methods
@@ -151,14 +150,14 @@ def _is_done(config: RunConfig) -> bool:
     return True
 
 
-def forget(study: Study) -> None:
+def remove_study(study: Study) -> None:
     """Remove the runs of a study, so that all of it runs again."""
     for config in study.runs.values():
-        forget_run(Path(config.out or ""))
+        remove_run(Path(config.out or ""))
 
 
 @contextmanager
-def alone_in(directory: Path) -> Iterator[None]:
+def lock_directory(directory: Path) -> Iterator[None]:
     """Keep a second call out of the directory while this one works in it."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -175,7 +174,7 @@ def alone_in(directory: Path) -> Iterator[None]:
         yield
 
 
-class Overall:
+class StudyProgress:
     """How far the whole experiment and its present algorithm are; also in DIR/progress.log."""
 
     def __init__(self, study: Study, pending: list[str], quiet: bool) -> None:
@@ -238,15 +237,15 @@ class Overall:
             print(f"{self._study.name}: {text}", file=sys.stderr, flush=True)
 
 
-def carry_out(
+def run_study(
     study: Study,
     execute: Callable[[RunConfig, Callable[[], None]], int],
     quiet: bool,
 ) -> int:
     """Run what is pending, one algorithm after the other, then report; the exit code."""
-    with alone_in(study.directory):
+    with lock_directory(study.directory):
         pending = study.pending()
-        progress = Overall(study, pending, quiet)
+        progress = StudyProgress(study, pending, quiet)
         try:
             for label in pending:
                 progress.begin(label)

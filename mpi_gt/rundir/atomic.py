@@ -13,10 +13,10 @@ from ..errors import StorageError
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """All of it or, where something breaks, what was there before."""
     text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    write_whole(path, [text.encode()], suffix=str(os.getpid()))  # others may write it as well
+    write_atomic(path, [text.encode()], suffix=str(os.getpid()))  # others may write it as well
 
 
-def write_whole(path: Path, pieces: Iterable[Any], suffix: str = "part") -> None:
+def write_atomic(path: Path, pieces: Iterable[Any], suffix: str = "part") -> None:
     """Replace a file by these bytes: on the disk for good, or the old ones still there."""
     temporary = path.with_name(f".{path.name}.{suffix}")
     try:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .atomic import write_whole
+from .atomic import write_atomic
 from .layout import CHECKPOINTS
 
 Array = NDArray[Any]
@@ -55,7 +55,7 @@ def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:
         np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
     content = stream.getbuffer()
     digest = hashlib.sha256(content).hexdigest().encode()
-    write_whole(path, [MAGIC, digest + b"\n", content])
+    write_atomic(path, [MAGIC, digest + b"\n", content])
 
 
 def read_part(path: Path) -> Part:

@@ -57,7 +57,7 @@ def reserve(name: str) -> Path:
     raise AssertionError("unreachable")
 
 
-def give_back(path: Path) -> None:
+def release_reserved(path: Path) -> None:
     """Remove a reserved directory that no run has written to, and `runs` if that is then empty."""
     with contextlib.suppress(OSError):
         path.rmdir()
@@ -93,7 +93,7 @@ def clear(path: Path, state: bool) -> None:
                     found.rmdir()
 
 
-def forget(path: Path) -> None:
+def remove_run(path: Path) -> None:
     """Remove a whole run."""
     clear(path, state=True)
     for name in ("run.json", "metrics.csv"):

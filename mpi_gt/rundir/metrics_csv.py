@@ -30,7 +30,7 @@ COLUMNS = MetricsRow._fields
 METRICS = COLUMNS[3:-2]
 
 
-class Block(NamedTuple):
+class MetricsBlock(NamedTuple):
     """The rows of one measurement, which differ in the seed and the metrics."""
 
     algorithm: str

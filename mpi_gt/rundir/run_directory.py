@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from .atomic import storage_error, write_whole
+from .atomic import storage_error, write_atomic
 from .layout import OUTPUTS
-from .metrics_csv import COLUMNS, Block, parse_rows
+from .metrics_csv import COLUMNS, MetricsBlock, parse_rows
 
 Array = NDArray[Any]
 
@@ -58,13 +58,13 @@ class RunDirectory:
         self._digest = hashlib.sha256()
         self._write(",".join(COLUMNS) + "\n")
 
-    def cut(self, mark: Mapping[str, Any]) -> None:
+    def truncate_metrics(self, mark: Mapping[str, Any]) -> None:
         """metrics.csv as it was at that mark."""
         self._metrics.seek(0)
         self._digest = hashlib.sha256(self._metrics.read(mark["length"]))
         self._metrics.truncate(mark["length"])
 
-    def append(self, block: Block) -> None:
+    def append(self, block: MetricsBlock) -> None:
         """Its rows, by the operator `%`, which takes half the time of the module csv."""
         label = _quoted(block.algorithm).replace("%", "%%")
         cells = ",".join(["" if values is None else "%r" for values in block.metrics])
@@ -125,7 +125,7 @@ class RunDirectory:
                 yield data
 
         (self.path / OUTPUTS).mkdir(exist_ok=True)
-        write_whole(self._output(name), pieces())
+        write_atomic(self._output(name), pieces())
         return digest.hexdigest()
 
     def has_output(self, name: str, sha256: str) -> bool:
@@ -143,7 +143,7 @@ class RunDirectory:
         # a label may hold any character; its hash is a name on every file system
         return self.path / OUTPUTS / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.npy"
 
-    def close(self, outputs: Iterable[str]) -> None:
+    def write_final(self, outputs: Iterable[str]) -> None:
         """The run is complete: its outputs become final.npz."""
         target, temporary = self.path / "final.npz", self.path / ".final.npz.part"
         names = list(outputs)
@@ -163,7 +163,7 @@ class RunDirectory:
                 raise storage_error(target, error) from error
         shutil.rmtree(self.path / OUTPUTS, ignore_errors=True)
 
-    def release(self) -> None:
+    def unlock(self) -> None:
         """Let another run have the directory."""
         self._metrics.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StorageError
-from .atomic import write_json, write_whole
+from .atomic import write_atomic, write_json
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def process_facts() -> dict[str, Any]:
     return {"host": socket.gethostname(), "pid": os.getpid()}
 
 
-def announce(path: Path, facts: Mapping[str, Any]) -> Callable[[], None]:
+def mark_running(path: Path, facts: Mapping[str, Any]) -> Callable[[], None]:
     """Say in run.json that a run is on its way; what takes that back, if it never comes to be.
 
     `facts` is added to what a run that goes on has there already.
@@ -44,7 +44,7 @@ def announce(path: Path, facts: Mapping[str, Any]) -> Callable[[], None]:
             if file.read_bytes() != announced:
                 return
             if before is not None:
-                write_whole(file, [before])
+                write_atomic(file, [before])
                 return
             file.unlink()
             for folder in made:
@@ -53,7 +53,7 @@ def announce(path: Path, facts: Mapping[str, Any]) -> Callable[[], None]:
     return undo
 
 
-def has_begun(path: Path) -> bool:
+def ranks_are_up(path: Path) -> bool:
     """Whether all ranks are up and heed signals: root has written what they are."""
     return "graph" in read_facts(path)
 
@@ -73,7 +73,7 @@ def mark_failed(path: Path, error: str, exit_code: int) -> None:
             file.write(text)
 
 
-def how_to_go_on(out: Path) -> str:
+def resume_hint(out: Path) -> str:
     return f"to go on: mpi-gt resume {shlex.quote(str(out))}"
 
 

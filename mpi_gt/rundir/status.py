@@ -17,12 +17,12 @@ from .watchdog_reports import read_reports
 STALE = 600  # seconds without a sign after which a run that measures often is called stale
 
 
-def look_at(path: Path) -> dict[str, str]:
+def status_row(path: Path) -> dict[str, str]:
     """One line of `mpi-gt status`."""
     facts = read_facts(path)
     if "config" not in facts:
         raise UserError(f"{path} holds no run: there is no run.json to read")
-    status, note = true_status(path, facts)
+    status, note = read_status(path, facts)
     config = facts["config"]
     saved = latest(path)
     last = read_last_row(path)
@@ -42,7 +42,7 @@ def look_at(path: Path) -> dict[str, str]:
     }
 
 
-def true_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
+def read_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
     """running, finished, stopped, failed or stale; and what else there is to say."""
     status = facts.get("status", "failed")
     go_on = f"to go on: mpi-gt resume {path}"

@@ -4,13 +4,14 @@ from .base import Condition, Form
 from .corrected import DIFFERENCES, Corrected
 from .paper import Paper
 from .setting import Setting, Start, Sums
-from .stepsizes import Verdict, judge, suggest
+from .stepsizes import Admissible, admissible_alphas, suggest
 
 FORMS: tuple[type[Form], ...] = (Paper, Corrected)
 
 __all__ = [
     "DIFFERENCES",
     "FORMS",
+    "Admissible",
     "Condition",
     "Corrected",
     "Form",
@@ -18,7 +19,6 @@ __all__ = [
     "Setting",
     "Start",
     "Sums",
-    "Verdict",
-    "judge",
+    "admissible_alphas",
     "suggest",
 ]

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.gt_adaptive import GTAdaptive
-from ..comm.base import Nodes
+from ..comm.base import NodeLike
 from ..config import RunConfig
 from . import DIFFERENCES, FORMS, Form, Setting, Start, Sums
-from .constants import Known, auditable, combine, setting_of
+from .constants import ProblemConstants, audited_algorithm, combine, setting_of
 from .verdicts import Curve, Step, curves, verdicts
 
 Array = NDArray[Any]
@@ -26,7 +26,7 @@ TOLERANCES = {"float64": 1e-10, "float32": 1e-4}  # of the identities, relative 
 
 def make_audit(
     config: RunConfig,
-    node: Nodes,
+    node: NodeLike,
     problem: Any,
     constants: Array | None,
     graph: Mapping[str, Any],
@@ -34,10 +34,10 @@ def make_audit(
 ) -> "Audit":
     """Every rank's; `constants` are this node's, `graph` is root's facts of it."""
     assert constants is not None
-    algorithm = auditable(config)
+    algorithm = audited_algorithm(config)
     nodes = node.gather(constants)
 
-    def ask() -> tuple[Setting, Known]:
+    def ask() -> tuple[Setting, ProblemConstants]:
         assert nodes is not None
         known = combine(config, nodes)
         return setting_of(algorithm, known, node.nodes, graph["rho_A"]), known
@@ -50,11 +50,11 @@ class Audit:
 
     def __init__(
         self,
-        node: Nodes,
+        node: NodeLike,
         problem: Any,
         algorithm: GTAdaptive,
         seeds: tuple[int, ...],
-        root: tuple[Setting, Known] | None,
+        root: tuple[Setting, ProblemConstants] | None,
     ) -> None:
         self._node = node
         self._problem = problem

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..algorithms.gt_adaptive import GTAdaptive
 from ..config import RunConfig
 from ..errors import UserError
-from ..user_classes import attempt
+from ..user_classes import call_user_code
 from . import Setting
 
 Array = NDArray[Any]
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 CONSTANTS = ("L", "G", "sigma2", "f_star")
 
 
-def auditable(config: RunConfig) -> GTAdaptive:
+def audited_algorithm(config: RunConfig) -> GTAdaptive:
     """The algorithm of the run: the theory is that of one method, at a constant stepsize."""
     algorithm = config.entries()[0].algorithm
     if type(algorithm) is not GTAdaptive:
@@ -33,11 +33,13 @@ def constants_of(config: RunConfig, problem: Any) -> Array:
     A value that the user gives takes the place of the problem's own; one that nobody knows
     is an error.
     """
-    auditable(config)
+    audited_algorithm(config)
     name = config.parse_problem()[0]
     known = np.full((4, 2), np.nan)
     if hasattr(problem, "constants"):
-        told = attempt(f"{name}.constants", lambda: np.array(problem.constants(), dtype=float))
+        told = call_user_code(
+            f"{name}.constants", lambda: np.array(problem.constants(), dtype=float)
+        )
         if told.shape != (4, 2) or not np.isfinite(told).all() or (told[:3, 0] < 0).any():
             raise UserError(f"{name}.constants must return finite Constants, not {told.tolist()}")
         known = told
@@ -56,7 +58,7 @@ def constants_of(config: RunConfig, problem: Any) -> Array:
 
 
 @dataclass(frozen=True)
-class Known:
+class ProblemConstants:
     """The constants of the whole problem, and where each comes from."""
 
     values: dict[str, float]
@@ -66,13 +68,13 @@ class Known:
         return {name: {"value": self.values[name], "kind": self.kinds[name]} for name in CONSTANTS}
 
 
-def combine(config: RunConfig, nodes: Array) -> Known:
+def combine(config: RunConfig, nodes: Array) -> ProblemConstants:
     """The largest L, G and sigma² of all nodes, and the mean of the least f_i."""
     values = [*nodes[:, :3, 0].max(axis=0).tolist(), float(nodes[:, 3, 0].mean())]
     exact = (nodes[:, :, 1] == 1).all(axis=0)
     kinds = ["exact" if yes else "bound" for yes in exact]
     given = [getattr(config, name) is not None for name in CONSTANTS]
-    return Known(
+    return ProblemConstants(
         dict(zip(CONSTANTS, values, strict=True)),
         {
             name: "given" if by_user else kind
@@ -81,7 +83,7 @@ def combine(config: RunConfig, nodes: Array) -> Known:
     )
 
 
-def setting_of(algorithm: GTAdaptive, known: Known, n: int, rho: float) -> Setting:
+def setting_of(algorithm: GTAdaptive, known: ProblemConstants, n: int, rho: float) -> Setting:
     return Setting(
         n=n,
         rho=rho,

@@ -8,7 +8,7 @@ from .setting import Setting
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Admissible:
     """What the conditions of Theorem 1, in one form, say of a setting."""
 
     conditions: list[Condition]
@@ -22,7 +22,7 @@ class Verdict:
         return [condition for condition in self.conditions if not condition.met]
 
 
-def judge(form: Form) -> Verdict:
+def admissible_alphas(form: Form) -> Admissible:
     conditions = form.conditions()
     highs = [math.inf if one.high is None else one.high for one in conditions]
     impossible = [one for one in conditions if one.high is None]
@@ -30,8 +30,8 @@ def judge(form: Form) -> Verdict:
     if impossible or low >= high:
         # where the ends cross, it is the one with a lower end that cannot be met
         binding = impossible[0] if impossible else max(conditions, key=lambda one: one.low)
-        return Verdict(conditions, None, binding)
-    return Verdict(conditions, (low, high), conditions[highs.index(high)])
+        return Admissible(conditions, None, binding)
+    return Admissible(conditions, (low, high), conditions[highs.index(high)])
 
 
 def suggest(kind: type[Form], setting: Setting) -> tuple[float, float] | None:
@@ -61,7 +61,7 @@ def _best_alpha(kind: type[Form], setting: Setting) -> tuple[float, float]:
     def gain(log_alpha: float) -> float:
         return kind(replace(setting, alpha=math.exp(log_alpha))).gain
 
-    interval = judge(kind(setting)).interval
+    interval = admissible_alphas(kind(setting)).interval
     if interval is None:
         return 0.0, -math.inf
     low, high = interval

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .base import Form
 from .setting import Start, Sums, Value
-from .stepsizes import judge
+from .stepsizes import admissible_alphas
 
 Array = NDArray[Any]
 
@@ -89,7 +89,11 @@ def verdicts(form: Form, found: dict[str, Curve], step: Step) -> dict[str, dict[
     One whose conditions on alpha are not met claims nothing, and so is not violated.
     """
     lemma6 = all(condition.met for condition in form.lemma6_conditions())
-    applies = {"6": lemma6, "theorem": not judge(form).broken, "corollary": not judge(form).broken}
+    applies = {
+        "6": lemma6,
+        "theorem": not admissible_alphas(form).broken,
+        "corollary": not admissible_alphas(form).broken,
+    }
     told = {}
     for name, curve in found.items():
         worst = curve.worst()

@@ -79,7 +79,7 @@ def timed_option(option, pairs, iterations, directory):
 
     from mpi_gt.config import RunConfig
     from mpi_gt.engine.build import build
-    from mpi_gt.engine.checkpointer import Keeper
+    from mpi_gt.engine.checkpointer import Checkpointer
     from mpi_gt.engine.loop import NoRecorder, solve
     from mpi_gt.engine.recorder import Recorder
     from mpi_gt.engine.watchdog import Watchdog
@@ -96,10 +96,12 @@ def timed_option(option, pairs, iterations, directory):
 
     def seconds(config):
         experiment = replace(built, config=config)
-        keeper = Keeper(config, built.node, built.directory, built.identity, recorder, None)
+        checkpointer = Checkpointer(
+            config, built.node, built.directory, built.identity, recorder, None
+        )
         comm.Barrier()
         began = time.perf_counter()
-        solve(experiment, built.entries[0], recorder, keeper, NoPhases())
+        solve(experiment, built.entries[0], recorder, checkpointer, NoPhases())
         return time.perf_counter() - began
 
     with_it = built.config
@@ -121,7 +123,7 @@ def timed_profile(iterations):
 
     from mpi_gt.config import RunConfig
     from mpi_gt.engine.build import build
-    from mpi_gt.engine.checkpointer import Keeper
+    from mpi_gt.engine.checkpointer import Checkpointer
     from mpi_gt.engine.loop import NoRecorder, solve
     from mpi_gt.performance.phases import NoPhases
     from mpi_gt.performance.stamps import Phases
@@ -134,9 +136,9 @@ def timed_profile(iterations):
             phases = Phases(iterations, range(1, 101)) if profiled else NoPhases()
             if profiled:
                 built.node.make_plan = phases.make_plan
-            keeper = Keeper(built.config, built.node, None, "", NoRecorder(), None)
+            checkpointer = Checkpointer(built.config, built.node, None, "", NoRecorder(), None)
             began = time.process_time()
-            solve(built, built.entries[0], NoRecorder(), keeper, phases)
+            solve(built, built.entries[0], NoRecorder(), checkpointer, phases)
             taken.append((time.process_time() - began) / iterations)
             built.node.free()
     print(statistics.median(times[True]), statistics.median(times[False]))

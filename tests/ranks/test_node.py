@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
-from mpi_gt.comm.collective import on_root, together
+from mpi_gt.comm.collective import on_every_rank, on_root
 from mpi_gt.comm.exchange import EXCHANGES
 from mpi_gt.comm.node import CHUNK, NEVER, Node
 from mpi_gt.comm.plan import weights_in_order
-from mpi_gt.comm.timing import fastest, obstacle
+from mpi_gt.comm.timing import fastest_exchange, unavailable_reason
 from mpi_gt.errors import UserError
 from mpi_gt.graphs import Row, build_network
-from mpi_gt.kernels.reference import Combine
+from mpi_gt.kernels.reference import WeightedSum
 from mpi_gt.performance.clock_sync import Alignment, Reading, read_clock
 
 pytestmark = pytest.mark.mpi
@@ -82,7 +82,7 @@ def test_on_the_complete_graph_all_nodes_get_the_same_bits(comm, random):
 def test_combine_adds_in_rank_order(comm):
     """Bit by bit what a plain loop gives, also in pieces."""
     random = np.random.default_rng(comm.rank)
-    for length in (1, 10, Combine.PIECE, 2 * Combine.PIECE + 3):
+    for length in (1, 10, WeightedSum.PIECE, 2 * WeightedSum.PIECE + 3):
         row = Row(2, (0, 1, 3, 7), random.random(4), random.random())
         rows, own = random.standard_normal((4, length)), random.standard_normal(length)
         expected = np.zeros(length)
@@ -90,7 +90,7 @@ def test_combine_adds_in_rank_order(comm):
             [*row.weights[:2], row.own, *row.weights[2:]], [*rows[:2], own, *rows[2:]], strict=True
         ):
             expected = expected + weight * z
-        combined = Combine(*weights_in_order(row, np.dtype(float)), length)(rows, own)
+        combined = WeightedSum(*weights_in_order(row, np.dtype(float)), length)(rows, own)
         np.testing.assert_array_equal(combined, expected)
 
 
@@ -181,10 +181,10 @@ def test_ends_that_disagree_on_an_edge_are_found_before_the_first_exchange(comm)
 
 def test_topology_is_the_graph(comm):
     node, _ = make(comm)
-    sources, destinations, _ = node.comm.Get_dist_neighbors()
+    sources, destinations, _ = node.graph_comm.Get_dist_neighbors()
     assert tuple(sources) == tuple(destinations) == node.row.neighbours
-    assert node.comm.Get_topology() == MPI.DIST_GRAPH
-    assert node.comm.rank == comm.rank
+    assert node.graph_comm.Get_topology() == MPI.DIST_GRAPH
+    assert node.graph_comm.rank == comm.rank
     node.free()
 
 
@@ -207,7 +207,7 @@ def test_mean_is_summed_in_rank_order(comm, random, shape):
 
 def test_collect_brings_every_node_in_turn(comm):
     node, _ = make(comm)
-    parts = node.collect(np.full((2, 3), comm.rank))
+    parts = node.stream_to_root(np.full((2, 3), comm.rank))
     if node.is_root:
         np.testing.assert_array_equal([part[0, 0] for part in parts], range(comm.size))
     node.free()
@@ -230,8 +230,8 @@ def test_a_user_error_on_one_rank_is_raised_on_all(comm):
         return comm.rank
 
     with pytest.raises(UserError, match="the last one"):
-        together(comm, fail)
-    assert together(comm, lambda: comm.rank) == comm.rank
+        on_every_rank(comm, fail)
+    assert on_every_rank(comm, lambda: comm.rank) == comm.rank
     assert on_root(comm, lambda: 7) == (7 if comm.rank == 0 else None)
 
 
@@ -241,9 +241,9 @@ def test_an_exchange_that_mpi_lacks_is_left_out_with_a_reason(comm, monkeypatch)
 
     monkeypatch.setattr(EXCHANGES["persistent"], "__init__", missing)
     node, _ = make(comm)
-    assert "MPI_Neighbor_allgather_init" in obstacle(node, EXCHANGES["persistent"])
-    assert obstacle(node, EXCHANGES["p2p"]) is None
-    chosen, times, left_out = fastest(node, 160, rounds=1, count=1)
+    assert "MPI_Neighbor_allgather_init" in unavailable_reason(node, EXCHANGES["persistent"])
+    assert unavailable_reason(node, EXCHANGES["p2p"]) is None
+    chosen, times, left_out = fastest_exchange(node, 160, rounds=1, count=1)
     assert set(left_out) == {"persistent"}
     assert "persistent" not in times
     assert chosen in times

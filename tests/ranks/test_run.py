@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 import mpi_gt
 from mpi_gt.algorithms import ALGORITHMS
-from mpi_gt.comm import EXCHANGES
+from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.comm.node import Node
 from mpi_gt.config import RunConfig
 from mpi_gt.engine.build import build
@@ -31,7 +31,7 @@ def run_stacked(comm, **options):
 
 
 @pytest.mark.parametrize(
-    ("exchange", "graph"), [*((name, "er:p=0.7") for name in EXCHANGES), ("neighbor", "ring")]
+    ("exchange", "graph"), [*((name, "er:p=0.7") for name in EXCHANGE_NAMES), ("neighbor", "ring")]
 )
 def test_equals_stacked(comm, exchange, graph):
     ours = mpi_gt.run(comm, graph=graph, exchange=exchange, **OPTIONS)
@@ -50,7 +50,7 @@ def test_equals_stacked(comm, exchange, graph):
 def test_every_exchange_gives_the_same_bits(comm, tmp_path_factory):
     """In final.npz, whichever exchange made it."""
     written = set()
-    for exchange in EXCHANGES:
+    for exchange in EXCHANGE_NAMES:
         out = comm.bcast(str(tmp_path_factory.mktemp("run") / exchange))
         mpi_gt.run(comm, exchange=exchange, out=out, **OPTIONS)
         written.add((Path(out) / "final.npz").read_bytes() if comm.rank == 0 else b"")
@@ -109,7 +109,7 @@ def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, m
     def walk_and_ask(node, step, gradient, last):
         def asking(t, *rest):
             if t == 20 and comm.rank == comm.size - 1:
-                stop._heed(signal.SIGTERM, None)
+                stop._on_signal(signal.SIGTERM, None)
             return step(t, *rest)
 
         return walk(node, asking, gradient, last)

@@ -1,5 +1,5 @@
 /* Mixing without a frame of Python's: pack the vectors, have the exchange start, and when a result
-   is waited for, look at the headers that came and add up. post.py has the same in Python. */
+   is waited for, look at the headers that came and add up. reference.py has the same in Python. */
 #include "kernels.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -8,21 +8,21 @@
 
 /* What a rank counts, for its messages, the watchdog and the loop: the base class of Node. */
 static PyMemberDef counters_members[] = {
-    {"iteration", T_LONGLONG, offsetof(Counters, iteration), 0, NULL},
-    {"due", T_LONGLONG, offsetof(Counters, due), 0, NULL},
-    {"stop_at", T_LONGLONG, offsetof(Counters, stop_at), 0, NULL},
-    {"waits", T_LONGLONG, offsetof(Counters, waits), 0, NULL},
-    {"bytes_sent", T_LONGLONG, offsetof(Counters, bytes_sent), 0, NULL},
-    {"waiting", T_OBJECT, offsetof(Counters, waiting), 0, NULL},
+    {"iteration", T_LONGLONG, offsetof(NodeCounters, iteration), 0, NULL},
+    {"due", T_LONGLONG, offsetof(NodeCounters, due), 0, NULL},
+    {"stop_at", T_LONGLONG, offsetof(NodeCounters, stop_at), 0, NULL},
+    {"waits", T_LONGLONG, offsetof(NodeCounters, waits), 0, NULL},
+    {"bytes_sent", T_LONGLONG, offsetof(NodeCounters, bytes_sent), 0, NULL},
+    {"waiting", T_OBJECT, offsetof(NodeCounters, waiting), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 
 static int counters_traverse(PyObject *thing, visitproc visit, void *arg) {
-    Py_VISIT(((Counters *)thing)->waiting);
+    Py_VISIT(((NodeCounters *)thing)->waiting);
     return 0;
 }
 
 static int counters_clear(PyObject *thing) {
-    Py_CLEAR(((Counters *)thing)->waiting);
+    Py_CLEAR(((NodeCounters *)thing)->waiting);
     return 0;
 }
 
@@ -32,9 +32,9 @@ static void counters_free(PyObject *thing) {
     Py_TYPE(thing)->tp_free(thing);
 }
 
-PyTypeObject CountersType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Counters",
-    .tp_basicsize = sizeof(Counters),
+PyTypeObject NodeCountersType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.NodeCounters",
+    .tp_basicsize = sizeof(NodeCounters),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .tp_members = counters_members,
     .tp_new = PyType_GenericNew,
@@ -48,36 +48,36 @@ typedef struct {
     PyArrayObject *headers; /* (neighbours, 2), as they came */
     char *header;           /* as it is sent */
     int arrived;
-} Letter;
+} MessageBuffers;
 
 typedef struct {
     PyArrayObject *own; /* where the vector to send goes */
     const void **rows;  /* what to add up: everybody's vector, in rank order */
-    int letter;
+    int message;
     Pool results;
 } Part;
 
-struct Post {
+struct Transfer {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    Counters *node;
+    NodeCounters *node;
     PyObject *plan, *start, *finish, *fill, *results;
     PyObject *buffers; /* the tuples that keep all arrays alive */
     PyArrayObject *weights, *stamps;
     long long before, after; /* codes of stamps */
     long long bytes;
     unsigned long long pending; /* a bit for each result that was not waited for yet */
-    int letters_used, parts_used;
-    Letter *letters;
+    int messages_used, parts_used;
+    MessageBuffers *messages;
     Part *parts;
     const void **rows;
 };
 
-int post_vectors(Post *self) { return self->parts_used; }
-int post_is_pending(Post *self) { return self->pending != 0; }
+int transfer_vectors(Transfer *self) { return self->parts_used; }
+int transfer_is_pending(Transfer *self) { return self->pending != 0; }
 
 /* An outside function, while the watchdog can see who is waiting. */
-static int call_waiting(Post *self, PyObject *function, PyObject *argument) {
+static int call_waiting(Transfer *self, PyObject *function, PyObject *argument) {
     Py_XSETREF(self->node->waiting, Py_NewRef(self->plan));
     PyObject *done = argument ? PyObject_CallOneArg(function, argument)
                               : PyObject_CallNoArgs(function);
@@ -87,7 +87,7 @@ static int call_waiting(Post *self, PyObject *function, PyObject *argument) {
     return 0;
 }
 
-static int pack(Post *self, PyObject *const *vectors) {
+static int pack(Transfer *self, PyObject *const *vectors) {
     for (int i = 0; i < self->parts_used; i++)
         if (!is_alike(vectors[i], self->parts[i].own)) {
             PyObject *done = PyObject_Vectorcall(self->fill, vectors, self->parts_used, NULL);
@@ -95,8 +95,8 @@ static int pack(Post *self, PyObject *const *vectors) {
             return done ? 0 : -1;
         }
     long long header[] = {self->node->iteration, self->node->stop_at};
-    for (int i = 0; i < self->letters_used; i++)
-        memcpy(self->letters[i].header, header, HEADER_BYTES);
+    for (int i = 0; i < self->messages_used; i++)
+        memcpy(self->messages[i].header, header, HEADER_BYTES);
     for (int i = 0; i < self->parts_used; i++) {
         PyArrayObject *own = self->parts[i].own;
         memcpy(PyArray_DATA(own), PyArray_DATA((PyArrayObject *)vectors[i]), PyArray_NBYTES(own));
@@ -104,38 +104,38 @@ static int pack(Post *self, PyObject *const *vectors) {
     return 0;
 }
 
-/* post(vector, ...): send them to the neighbours; the pending results. */
-PyObject *post_call(PyObject *thing, PyObject *const *vectors, size_t count, PyObject *names) {
-    Post *self = (Post *)thing;
+/* transfer(vector, ...): send them to the neighbours; the pending results. */
+PyObject *transfer_call(PyObject *thing, PyObject *const *vectors, size_t count, PyObject *names) {
+    Transfer *self = (Transfer *)thing;
     if (names || PyVectorcall_NARGS(count) != self->parts_used || !self->plan) {
-        PyErr_Format(PyExc_TypeError, "this post takes %d vectors", self->parts_used);
+        PyErr_Format(PyExc_TypeError, "this transfer takes %d vectors", self->parts_used);
         return NULL;
     }
     if (self->stamps && add_stamp(self->stamps, self->before)) return NULL;
     if (pack(self, vectors)) return NULL;
     self->node->waits++;
     if (call_waiting(self, self->start, NULL)) return NULL;
-    for (int i = 0; i < self->letters_used; i++) self->letters[i].arrived = 0;
+    for (int i = 0; i < self->messages_used; i++) self->messages[i].arrived = 0;
     self->pending = ~0ULL >> (64 - self->parts_used);
     self->node->bytes_sent += self->bytes;
     if (self->stamps && add_stamp(self->stamps, self->after)) return NULL;
     return Py_NewRef(self->results ? self->results : Py_None);
 }
 
-static int receive(Post *self, int which) {
-    Letter *letter = self->letters + which;
-    if (letter->arrived) return 0;
+static int receive(Transfer *self, int which) {
+    MessageBuffers *message = self->messages + which;
+    if (message->arrived) return 0;
     if (self->finish != Py_None) {
         PyObject *number = PyLong_FromLong(which);
         int failed = !number || call_waiting(self, self->finish, number);
         Py_XDECREF(number);
         if (failed) return -1;
     }
-    letter->arrived = 1;
-    for (npy_intp row = 0; row < PyArray_DIM(letter->headers, 0); row++)
-        if (memcmp(PyArray_GETPTR1(letter->headers, row), letter->header, HEADER_BYTES)) {
-            PyObject *done = PyObject_CallMethod((PyObject *)self->node, "heed", "O",
-                                                 letter->headers);
+    message->arrived = 1;
+    for (npy_intp row = 0; row < PyArray_DIM(message->headers, 0); row++)
+        if (memcmp(PyArray_GETPTR1(message->headers, row), message->header, HEADER_BYTES)) {
+            PyObject *done = PyObject_CallMethod((PyObject *)self->node, "check_headers", "O",
+                                                 message->headers);
             Py_XDECREF(done);
             return done ? 0 : -1;
         }
@@ -143,7 +143,7 @@ static int receive(Post *self, int which) {
 }
 
 /* The mixed vector, once it has come from every neighbour. */
-PyObject *post_collect(Post *self, int index) {
+PyObject *transfer_collect(Transfer *self, int index) {
     if (!(self->pending >> index & 1)) {
         PyErr_SetString(PyExc_RuntimeError, "this result of mix was waited for already");
         return NULL;
@@ -151,7 +151,7 @@ PyObject *post_collect(Post *self, int index) {
     self->pending ^= 1ULL << index;
     Part *part = self->parts + index;
     if (self->stamps && add_stamp(self->stamps, self->before)) return NULL;
-    if (receive(self, part->letter)) return NULL;
+    if (receive(self, part->message)) return NULL;
     PyArrayObject *total = pool_take(&part->results, part->own);
     if (!total) return NULL;
     combine_rows(total, part->rows, self->weights);
@@ -159,9 +159,9 @@ PyObject *post_collect(Post *self, int index) {
     return (PyObject *)total;
 }
 
-/* post.watch(stamps, before, after): stamp where packing and adding up begin, and where they end. */
-static PyObject *post_watch(PyObject *thing, PyObject *arguments) {
-    Post *self = (Post *)thing;
+/* transfer.watch(stamps, before, after): stamp where packing and adding up begin, and where they end. */
+static PyObject *transfer_watch(PyObject *thing, PyObject *arguments) {
+    Transfer *self = (Transfer *)thing;
     PyObject *stamps;
     if (!PyArg_ParseTuple(arguments, "O!LL", &PyArray_Type, &stamps, &self->before, &self->after))
         return NULL;
@@ -174,7 +174,7 @@ static PyObject *post_watch(PyObject *thing, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static int read_letter(Post *self, PyObject *from, npy_intp place) {
+static int read_message(Transfer *self, PyObject *from, npy_intp place) {
     PyObject *header, *headers, *slots, *received;
     if (!PyArg_ParseTuple(from, "O!O!O!O!", &PyArray_Type, &header, &PyArray_Type, &headers,
                           &PyTuple_Type, &slots, &PyTuple_Type, &received))
@@ -190,7 +190,7 @@ static int read_letter(Post *self, PyObject *from, npy_intp place) {
                PyArray_ITEMSIZE((PyArrayObject *)headers) == 8 &&
                (neighbours == 0 || PyArray_STRIDE((PyArrayObject *)headers, 1) == 8) &&
                PyTuple_GET_SIZE(slots) == PyTuple_GET_SIZE(received);
-    self->letters[self->letters_used] = (Letter){(PyArrayObject *)headers,
+    self->messages[self->messages_used] = (MessageBuffers){(PyArrayObject *)headers,
                                                  PyArray_DATA((PyArrayObject *)header), 0};
     for (Py_ssize_t i = 0; fits && i < PyTuple_GET_SIZE(slots); i++) {
         PyArrayObject *own = (PyArrayObject *)PyTuple_GET_ITEM(slots, i);
@@ -207,22 +207,22 @@ static int read_letter(Post *self, PyObject *from, npy_intp place) {
         const void **rows = self->rows + self->parts_used * (neighbours + 1);
         for (npy_intp row = 0, at = 0; at <= neighbours; at++)
             rows[at] = at == place ? PyArray_DATA(own) : PyArray_GETPTR1(theirs, row++);
-        self->parts[self->parts_used++] = (Part){.own = own, .rows = rows, .letter = self->letters_used};
+        self->parts[self->parts_used++] = (Part){.own = own, .rows = rows, .message = self->messages_used};
     }
     if (!fits) PyErr_SetString(PyExc_ValueError, "the buffers of a message do not fit together");
-    self->letters_used++;
+    self->messages_used++;
     return fits ? 0 : -1;
 }
 
-/* Post(node, plan, letters, weights, place, bytes, start, finish, fill): letters are tuples of
+/* Transfer(node, plan, messages, weights, place, bytes, start, finish, fill): messages are tuples of
    header, headers, slots and received of a Message; finish may be None; fill(vector, ...) packs
    what is not as the slots are. `results` is to be set before the first call. */
-static PyObject *post_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    PyObject *node, *plan, *letters, *weights, *start, *finish, *fill;
+static PyObject *transfer_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
+    PyObject *node, *plan, *messages, *weights, *start, *finish, *fill;
     Py_ssize_t place;
     long long bytes;
-    if (!PyArg_ParseTuple(arguments, "O!OO!O!nLOOO", &CountersType, &node, &plan, &PyTuple_Type,
-                          &letters, &PyArray_Type, &weights, &place, &bytes, &start, &finish,
+    if (!PyArg_ParseTuple(arguments, "O!OO!O!nLOOO", &NodeCountersType, &node, &plan, &PyTuple_Type,
+                          &messages, &PyArray_Type, &weights, &place, &bytes, &start, &finish,
                           &fill))
         return NULL;
     npy_intp terms = PyArray_SIZE((PyArrayObject *)weights);
@@ -230,24 +230,24 @@ static PyObject *post_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
         PyErr_SetString(PyExc_ValueError, "the weights are to be floats, with a place for our own");
         return NULL;
     }
-    Post *self = (Post *)type->tp_alloc(type, 0);
+    Transfer *self = (Transfer *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->vectorcall = post_call;
-    self->node = (Counters *)Py_NewRef(node);
-    self->plan = Py_NewRef(plan), self->buffers = Py_NewRef(letters);
+    self->vectorcall = transfer_call;
+    self->node = (NodeCounters *)Py_NewRef(node);
+    self->plan = Py_NewRef(plan), self->buffers = Py_NewRef(messages);
     self->weights = (PyArrayObject *)Py_NewRef(weights);
     self->start = Py_NewRef(start), self->finish = Py_NewRef(finish), self->fill = Py_NewRef(fill);
     self->results = Py_NewRef(Py_None);
     self->bytes = bytes;
-    self->letters = PyMem_Calloc(PyTuple_GET_SIZE(letters) + 1, sizeof(Letter));
+    self->messages = PyMem_Calloc(PyTuple_GET_SIZE(messages) + 1, sizeof(MessageBuffers));
     self->parts = PyMem_Calloc(MOST_VECTORS, sizeof(Part));
     self->rows = PyMem_Calloc(MOST_VECTORS * terms, sizeof(void *));
-    if (!self->letters || !self->parts || !self->rows) {
+    if (!self->messages || !self->parts || !self->rows) {
         PyErr_NoMemory();
         Py_CLEAR(self);
     }
-    for (Py_ssize_t i = 0; self && i < PyTuple_GET_SIZE(letters); i++)
-        if (read_letter(self, PyTuple_GET_ITEM(letters, i), place)) Py_CLEAR(self);
+    for (Py_ssize_t i = 0; self && i < PyTuple_GET_SIZE(messages); i++)
+        if (read_message(self, PyTuple_GET_ITEM(messages, i), place)) Py_CLEAR(self);
     if (self && !self->parts_used) {
         PyErr_SetString(PyExc_ValueError, "there is nothing to post");
         Py_CLEAR(self);
@@ -255,8 +255,8 @@ static PyObject *post_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
     return (PyObject *)self;
 }
 
-static int post_traverse(PyObject *thing, visitproc visit, void *arg) {
-    Post *self = (Post *)thing;
+static int transfer_traverse(PyObject *thing, visitproc visit, void *arg) {
+    Transfer *self = (Transfer *)thing;
     Py_VISIT(self->node);
     Py_VISIT(self->plan);
     Py_VISIT(self->start);
@@ -267,8 +267,8 @@ static int post_traverse(PyObject *thing, visitproc visit, void *arg) {
 }
 
 /* Without its plan it can no longer be called; what a call needs besides stays until the end. */
-static int post_clear(PyObject *thing) {
-    Post *self = (Post *)thing;
+static int transfer_clear(PyObject *thing) {
+    Transfer *self = (Transfer *)thing;
     self->pending = 0;
     Py_CLEAR(self->plan);
     Py_CLEAR(self->results);
@@ -278,38 +278,38 @@ static int post_clear(PyObject *thing) {
     return 0;
 }
 
-static void post_free(PyObject *thing) {
-    Post *self = (Post *)thing;
+static void transfer_free(PyObject *thing) {
+    Transfer *self = (Transfer *)thing;
     PyObject_GC_UnTrack(thing);
-    post_clear(thing);
+    transfer_clear(thing);
     Py_XDECREF(self->node);
     Py_XDECREF(self->buffers);
     Py_XDECREF(self->weights);
     Py_XDECREF(self->stamps);
     for (int i = 0; i < self->parts_used; i++) pool_free(&self->parts[i].results);
-    PyMem_Free(self->letters);
+    PyMem_Free(self->messages);
     PyMem_Free(self->parts);
     PyMem_Free(self->rows);
     Py_TYPE(thing)->tp_free(thing);
 }
 
-static PyMemberDef post_members[] = {{"results", T_OBJECT, offsetof(Post, results), 0, NULL},
+static PyMemberDef transfer_members[] = {{"results", T_OBJECT, offsetof(Transfer, results), 0, NULL},
                                      {NULL, 0, 0, 0, NULL}};
 
-static PyMethodDef post_methods[] = {
-    {"watch", post_watch, METH_VARARGS, "watch(stamps, before, after)"}, {NULL, NULL, 0, NULL}};
+static PyMethodDef transfer_methods[] = {
+    {"watch", transfer_watch, METH_VARARGS, "watch(stamps, before, after)"}, {NULL, NULL, 0, NULL}};
 
-PyTypeObject PostType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Post",
-    .tp_basicsize = sizeof(Post),
+PyTypeObject TransferType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Transfer",
+    .tp_basicsize = sizeof(Transfer),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
-    .tp_vectorcall_offset = offsetof(Post, vectorcall),
+    .tp_vectorcall_offset = offsetof(Transfer, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_new = post_new,
-    .tp_members = post_members,
-    .tp_methods = post_methods,
-    .tp_traverse = post_traverse,
-    .tp_clear = post_clear,
-    .tp_dealloc = post_free,
+    .tp_new = transfer_new,
+    .tp_members = transfer_members,
+    .tp_methods = transfer_methods,
+    .tp_traverse = transfer_traverse,
+    .tp_clear = transfer_clear,
+    .tp_dealloc = transfer_free,
     .tp_doc = "Sends vectors to the neighbours, in one exchange.",
 };

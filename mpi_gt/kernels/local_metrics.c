@@ -46,12 +46,12 @@ static int is_among(PyObject *thing, PyObject *tuple) {
     return 0;
 }
 
-/* report(x, xbar, sent, columns, vectors, state): a line for each seed, of consensus, sent, whether
+/* local_metrics(x, xbar, sent, columns, vectors, state): a line for each seed, of consensus, sent, whether
    any value of these or of the state is suspect, the columns (seeds,) and the vectors (seeds, d);
    None where something is not like x or not float64. */
-PyObject *kernels_report(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+PyObject *kernels_local_metrics(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 6) {
-        PyErr_SetString(PyExc_TypeError, "report takes x, xbar, sent, columns, vectors and state");
+        PyErr_SetString(PyExc_TypeError, "local_metrics takes x, xbar, sent, columns, vectors and state");
         return NULL;
     }
     PyArrayObject *x = (PyArrayObject *)arguments[0];

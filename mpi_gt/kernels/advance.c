@@ -2,18 +2,18 @@
 #include "kernels.h"
 #include <stddef.h>
 
-/* walk(step, node, mix, grad, last, t, states): steps t + 1, t + 2, ... until one is due or the last,
+/* advance(step, node, mix, grad, last, t, states): steps t + 1, t + 2, ... until one is due or the last,
    from the last of the states; its iteration. The list then holds the state before it and that
    after it: on the way nobody holds any but these two, whose arrays are those of the next. */
-PyObject *kernels_walk(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+PyObject *kernels_advance(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     PyObject *states = count == 7 ? arguments[6] : NULL;
-    if (!states || !PyObject_TypeCheck(arguments[1], &CountersType) || !PyList_Check(states) ||
+    if (!states || !PyObject_TypeCheck(arguments[1], &NodeCountersType) || !PyList_Check(states) ||
         !PyList_GET_SIZE(states)) {
         PyErr_SetString(PyExc_TypeError,
-                        "walk takes step, node, mix, grad, last, t and a list of states");
+                        "advance takes step, node, mix, grad, last, t and a list of states");
         return NULL;
     }
-    Counters *node = (Counters *)arguments[1];
+    NodeCounters *node = (NodeCounters *)arguments[1];
     long long last = PyLong_AsLongLong(arguments[4]), t = PyLong_AsLongLong(arguments[5]);
     if (PyErr_Occurred()) return NULL;
     PyObject *result = NULL;
@@ -48,7 +48,7 @@ done:
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    Counters *node;
+    NodeCounters *node;
     PyObject *gradient;
 } NextGradient;
 
@@ -71,11 +71,11 @@ static PyObject *next_gradient_call(PyObject *thing, PyObject *const *arguments,
 /* NextGradient(node, gradient): gradient(t, x) is called with the node's iteration + 1. */
 static PyObject *next_gradient_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *node, *gradient;
-    if (!PyArg_ParseTuple(arguments, "O!O", &CountersType, &node, &gradient)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "O!O", &NodeCountersType, &node, &gradient)) return NULL;
     NextGradient *self = (NextGradient *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->vectorcall = next_gradient_call;
-    self->node = (Counters *)Py_NewRef(node);
+    self->node = (NodeCounters *)Py_NewRef(node);
     self->gradient = Py_NewRef(gradient);
     return (PyObject *)self;
 }

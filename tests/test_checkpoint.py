@@ -22,7 +22,7 @@ from mpi_gt.config import RunConfig
 from mpi_gt.engine import resume as resume_module
 from mpi_gt.errors import Stopped, UserError
 from mpi_gt.rundir.checkpoint import Unusable, as_state, glance, part_path, read_part, write_part
-from mpi_gt.rundir.run_json import claim_directory, mark_failed, read_facts
+from mpi_gt.rundir.run_json import mark_failed, mark_running, read_facts
 
 
 class State(NamedTuple):
@@ -116,7 +116,7 @@ def test_what_an_earlier_watchdog_said_is_gone_before_the_ranks_start(tmp_path):
     report.parent.mkdir()
     report.write_text('{"waits": 1, "node": 1, "text": "stuck"}')
     options = {"out": str(tmp_path / "run"), "n": 4, "resume": True, "iterations": 100_000}
-    resume_module.announce(RunConfig.of(options), None)
+    resume_module.claim_directory(RunConfig.of(options), None)
     assert not report.exists()
 
 
@@ -430,7 +430,7 @@ def test_a_full_disk_is_one_clear_error_and_the_checkpoint_is_kept(tmp_path, ref
 
 
 def test_a_status_can_be_told_on_a_full_disk(tmp_path, monkeypatch):
-    claim_directory(tmp_path, {"config": {}})
+    mark_running(tmp_path, {"config": {}})
 
     def full(*rest):
         raise OSError(28, "No space left on device")
@@ -464,7 +464,7 @@ def test_status_tells_the_truth(tmp_path, monkeypatch, capsys, reference):
     stopped(monkeypatch, out)
     capsys.readouterr()
     dead = tmp_path / "dead"
-    claim_directory(dead, {"config": read_facts(out)["config"]})
+    mark_running(dead, {"config": read_facts(out)["config"]})
     facts = read_facts(dead)
     facts["process"]["pid"] = 2**22 - 3  # nobody's
     (dead / "run.json").write_text(json.dumps(facts))

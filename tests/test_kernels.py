@@ -198,7 +198,7 @@ def test_mix_has_a_post_for_each_number_of_vectors(way):
 
     def make(*vectors):
         made.append(len(vectors))
-        return Sent(way, (len(vectors),)).post
+        return Sent(way, (len(vectors),)).transfer
 
     mix = way.Mix(make)
     z = np.ones((3, 4))
@@ -277,7 +277,7 @@ class TestWalk:
                 node.due = 13  # what was due at 20 is now due at once
             return f"state {t}"
 
-        walk = partial(way.walk, step, node, "mix", "grad", 15)
+        walk = partial(way.advance, step, node, "mix", "grad", 15)
         states = ["start"]
         assert (walk(0, states), states) == (1, ["start", "state 1"])
         node.due = 5
@@ -304,10 +304,10 @@ class TestWalk:
         state = ["some state"]
         references = sys.getrefcount(state)
         with pytest.raises(KeyboardInterrupt):
-            way.walk(step, node, None, None, 1000, 0, [state])
+            way.advance(step, node, None, None, 1000, 0, [state])
         assert node.iteration in (3, 4)
         with pytest.raises(ZeroDivisionError):
-            way.walk(lambda *_: 1 / 0, node, None, None, 1000, 0, [state])
+            way.advance(lambda *_: 1 / 0, node, None, None, 1000, 0, [state])
         assert sys.getrefcount(state) == references
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mpi_gt import kernels
 from mpi_gt.comm.stacked import StackedNode
-from mpi_gt.engine.metrics import CONSENSUS, SUSPECT, _report, measure
+from mpi_gt.engine.metrics import CONSENSUS, SUSPECT, _local_metrics, measure
 from mpi_gt.errors import Diverged
 
 NODES, SEEDS, DIM = 4, 3, 5
@@ -121,7 +121,7 @@ def test_the_same_report_without_the_kernels(by_numpy, tracks, accuracy):
     def report(state=state, xbar=xbar):
         loss, gradient = np.arange(SEEDS) / 7, state.m + xbar
         vectors = (gradient, state.s, state.g) if tracks else (gradient,)
-        return _report(2**40 + 1, state, xbar, (loss, *accuracy), vectors)
+        return _local_metrics(2**40 + 1, state, xbar, (loss, *accuracy), vectors)
 
     expected = by_numpy(report)
     assert not expected[:, SUSPECT].any()
@@ -159,7 +159,7 @@ def test_a_report_in_single_precision(by_numpy):
     state, xbar = state_of(SEEDS, DIM, dtype=np.float32), np.ones((SEEDS, DIM))
 
     def report():
-        return _report(0, state, xbar, (np.ones(SEEDS),), (xbar, state.s, state.g))
+        return _local_metrics(0, state, xbar, (np.ones(SEEDS),), (xbar, state.s, state.g))
 
     np.testing.assert_array_equal(report(), by_numpy(report))
     assert report().dtype == np.float64

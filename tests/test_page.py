@@ -13,9 +13,9 @@ from browser import Browser
 
 import mpi_gt
 from mpi_gt.cli.main import main
-from mpi_gt.report import curves
 from mpi_gt.report.directories import read_directories
 from mpi_gt.report.page import make_page
+from mpi_gt.rundir.curves import read_curves
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -54,7 +54,7 @@ def text_of(page) -> str:
 
 def test_curves_are_the_numbers_of_metrics_csv(tmp_path):
     folder = stacked(tmp_path / "a", seeds=4, log_every=1)
-    rows = curves.read_curves(folder / "metrics.csv", "a")[0][0]
+    rows = read_curves(folder / "metrics.csv", "a")[0][0]
     assert rows.metrics["gap"].shape == (4, 11)
     (curve,) = data_of(page_of(folder))["curves"]
     told = curve["metrics"]["gap"]

@@ -41,9 +41,9 @@ def test_the_first_and_the_last_are_logged_always(tmp_path):
 
 
 def test_default_is_two_hundred_measurements():
-    assert RunConfig(iterations=2000).stride == 10
-    assert RunConfig(iterations=2001).stride == 11
-    assert RunConfig(iterations=7).stride == 1
+    assert RunConfig(iterations=2000).log_interval == 10
+    assert RunConfig(iterations=2001).log_interval == 11
+    assert RunConfig(iterations=7).log_interval == 1
 
 
 @pytest.mark.figures

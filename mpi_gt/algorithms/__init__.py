@@ -21,4 +21,17 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "gtadam": GTAdam,
 }
 
-__all__ = ["ALGORITHMS", "Algorithm"]
+
+def display_name(label: str) -> str:
+    """Return the name of a method as people know it: "DSGD" for "dsgd" and for "dsgd:lr=0.1"."""
+    method = ALGORITHMS.get(label.partition(":")[0])
+    return (method and method.display_name) or label
+
+
+def full_name(label: str) -> str:
+    """Return the display name with the command-line name: "DSGD (dsgd)"."""
+    name = display_name(label)
+    return name if name == label else f"{name} ({label})"
+
+
+__all__ = ["ALGORITHMS", "Algorithm", "display_name", "full_name"]

@@ -40,6 +40,8 @@ class Algorithm(ABC):
     lr: float = 0.01
     schedule: Literal["constant", "sqrt"] = "constant"
 
+    display_name: ClassVar[str] = ""
+    """The name in tables, figures and claims; empty: the name on the command line."""
     tracks: ClassVar[bool] = False
     """Whether State has `s` and `g` with mean_i s_i = mean_i g_i."""
 

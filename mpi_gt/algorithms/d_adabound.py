@@ -1,7 +1,7 @@
 """Distributed AdaBound."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,8 @@ class DAdaBound(Algorithm):
     beta2: float = 0.999
     eps: float = 1e-8
     final_lr: float = 0.1
+
+    display_name: ClassVar[str] = "D-AdaBound"
 
     class State(NamedTuple):
         x: Array  # estimate

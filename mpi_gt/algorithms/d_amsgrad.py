@@ -1,7 +1,7 @@
 """Distributed AMSGrad."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class DAMSGrad(Algorithm):
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
+
+    display_name: ClassVar[str] = "D-AMSGrad"
 
     class State(NamedTuple):
         x: Array  # estimate

@@ -1,7 +1,7 @@
 """DecentLaM."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class DecentLaM(Algorithm):
     """
 
     beta1: float = 0.9
+
+    display_name: ClassVar[str] = "DecentLaM"
 
     class State(NamedTuple):
         x: Array  # estimate

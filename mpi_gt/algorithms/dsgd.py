@@ -1,7 +1,7 @@
 """Distributed stochastic gradient descent."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from ..fuse import fused
 from .base import Algorithm, Array, Gradient, Mix, require_order
@@ -15,6 +15,8 @@ class DSGD(Algorithm):
     """
 
     order: Literal["cta", "atc"] = "cta"
+
+    display_name: ClassVar[str] = "DSGD"
 
     class State(NamedTuple):
         x: Array  # estimate

@@ -1,7 +1,7 @@
 """Momentum DSGD."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class MomentumDSGD(Algorithm):
 
     beta1: float = 0.9
     dampening: float = 0.0
+
+    display_name: ClassVar[str] = "Momentum DSGD"
 
     class State(NamedTuple):
         x: Array  # estimate

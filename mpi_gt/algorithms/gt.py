@@ -19,6 +19,7 @@ class GradientTracking(Algorithm):
 
     order: Literal["cta", "atc"] = "cta"
 
+    display_name: ClassVar[str] = "distributed GT"
     tracks: ClassVar[bool] = True
 
     class State(NamedTuple):

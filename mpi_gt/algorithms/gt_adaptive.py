@@ -28,6 +28,7 @@ class GTAdaptive(Algorithm):
     vmin: float = 1e-8
     vmax: float = 100.0
 
+    display_name: ClassVar[str] = "Algorithm 1"
     tracks: ClassVar[bool] = True
 
     class State(NamedTuple):

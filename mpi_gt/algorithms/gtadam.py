@@ -25,6 +25,7 @@ class GTAdam(Algorithm):
     beta2: float = 0.999
     eps: float = 1e-8
 
+    display_name: ClassVar[str] = "GTAdam"
     tracks: ClassVar[bool] = True
     LARGEST_V: ClassVar[float] = 1e6
 

@@ -112,12 +112,12 @@ def solve(
             log(begin, state)
         step = phases.time_step(compiled(algorithm, start))
         last, stride = config.iterations, config.log_interval
-        walk = node.stepper(step, gradient, last)
+        advance = node.stepper(step, gradient, last)
         checkpointer.poll_stop(begin + 1)
         t, states = begin, [state]
-        del start, state  # the list alone holds it: see `walk`
+        del start, state  # the list alone holds it: see `advance`
         while t < last:
-            t = walk(t, states)
+            t = advance(t, states)
             if observe is not None:
                 with phases.during(METRIC), clock.paused():
                     observe(t, *states)

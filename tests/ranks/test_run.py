@@ -104,7 +104,7 @@ def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, m
     """Between two measurements the loop looks at nothing: the signal has it look."""
     out = comm.bcast(str(tmp_path_factory.mktemp("run") / "stopped"))
     options = {"iterations": 1000, "log_every": 1000, "out": out, "quiet": True, "seeds": 2}
-    stop, walk = StopRequest(), Node.walk
+    stop, walk = StopRequest(), Node.stepper
 
     def walk_and_ask(node, step, gradient, last):
         def asking(t, *rest):
@@ -114,7 +114,7 @@ def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, m
 
         return walk(node, asking, gradient, last)
 
-    monkeypatch.setattr(Node, "walk", walk_and_ask)
+    monkeypatch.setattr(Node, "stepper", walk_and_ask)
     with pytest.raises(Stopped, match=f"after iteration {21 + comm.size} of 1000"):
         run_experiment(RunConfig.of(options), comm, stop)
 

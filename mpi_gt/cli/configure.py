@@ -1,109 +1,90 @@
-"""What was asked for on the command line, as configurations that are checked."""
+"""Turn the options of a command line into checked `RunConfig` and `Study` objects."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import RunConfig
 from ..errors import UserError
-from ..rundir.layout import reserve
-from ..spec import convert, nearest
-from .parser import HIDDEN, build_parser
+from ..spec import convert, has_option, split_list
 
 if TYPE_CHECKING:
     from ..config import RunConfig
     from ..reproduce.study import Study
 
 
-def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The command and its options, still as text."""
-    parser, commands = build_parser()
-    arguments, words = list(arguments), None
-    if arguments[:1] == ["submit"] and "--" in arguments:  # behind it, another command
-        where = arguments.index("--")
-        arguments, words = arguments[:where], arguments[where + 1 :]
-    namespace, unknown = parser.parse_known_args(arguments)
-    given = vars(namespace)
-    command = given.pop("command")
-    if unknown:
-        known = [
-            option for option in commands[command]._option_string_actions if option not in HIDDEN
-        ]
-        word = unknown[0].partition("=")[0]
-        raise UserError(f"{command} does not take '{unknown[0]}'{nearest(word, known)}")
-    return command, given if command != "submit" else {"words": words or [], **given}
+def make_config(
+    command: str,
+    options: Mapping[str, Any],
+    several: bool = False,
+    sweeps: bool = False,
+    fixed: Mapping[str, Any] | None = None,
+) -> "RunConfig | int":
+    """Return the configuration of a run: defaults, then the TOML file, then the flags.
 
-
-def make_config(command: str, given: dict[str, Any], ranks: int | None = None) -> "RunConfig | int":
-    """The configuration of a run or comparison: defaults, then the file, then the flags.
-
-    Or the exit code, where the run that is to go on is finished. `ranks` are those of MPI, if any.
+    `several`: the command takes `algorithms`, not `algorithm`; `sweeps`: it takes stepsizes;
+    `fixed`: options that it sets itself. Where --resume finds a finished run, return exit code 0.
     """
     from ..algorithms import ALGORITHMS
-    from ..config import RunConfig, read_toml
+    from ..config import RunConfig
     from ..engine.resume import continued_config
 
-    if command == "resume":
-        return _go_on(given, ranks)
-    file = given.pop("file", None)
-    options: dict[str, Any] = {} if file is None else read_toml(Path(file))
-    options.update(convert_flags(given))
-    if command == "profile":
-        options["profile"] = True
-    if command in ("compare", "sweep"):
-        options.setdefault("algorithms", ",".join(ALGORITHMS))
-    if command == "sweep":
-        options.setdefault("lr", "1e-4..1")
-    elif options.get("lr") is not None or options.get("points") is not None:
-        raise UserError(f"{command} takes no lr or points; for these there is mpi-gt sweep")
-    single = command in ("run", "profile")
-    if single and options.get("algorithms") is not None:
-        raise UserError(f"{command} takes one algorithm; for several there is mpi-gt compare")
-    if not single and "algorithm" in options:
+    chosen = {**read_with_file(options), **(fixed or {})}
+    if several:
+        chosen.setdefault("algorithms", ",".join(ALGORITHMS))
+    if sweeps:
+        chosen.setdefault("lr", "1e-4..1")
+    elif chosen.get("lr") is not None or chosen.get("points") is not None:
+        raise UserError(f"{command} takes no lr or points: use mpi-gt sweep")
+    if not several and chosen.get("algorithms") is not None:
+        raise UserError(f"{command} takes one algorithm: use mpi-gt compare for several")
+    if several and "algorithm" in chosen:
         raise UserError(f"{command} takes algorithms, not algorithm")
-    config = RunConfig.of(options)
+    config = RunConfig.of(chosen)
     if config.resume and (config.out is None or config.overwrite):
         raise UserError("--resume needs --out, and takes no --overwrite")
     if config.out is None:
         return replace(config, out=str(reserve_directory(config)), reserved=True)
     if not config.out:
         raise UserError("--out needs the name of a directory")
-    return _unless_finished(config.out, continued_config(config)) if config.resume else config
+    return unless_finished(config.out, continued_config(config)) if config.resume else config
 
 
-def _go_on(given: dict[str, Any], ranks: int | None) -> "RunConfig | int":
-    from ..engine.resume import config_of_run
+def read_with_file(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the TOML file, if one is named, and of the flags, which win."""
+    from ..config import read_toml
 
-    flags = dict(given)
-    directory = flags.pop("directory")
-    return _unless_finished(directory, config_of_run(Path(directory), convert_flags(flags), ranks))
+    flags = dict(options)
+    file = flags.pop("file", None)
+    return {**({} if file is None else read_toml(Path(file))), **convert_flags(flags)}
 
 
-def _unless_finished(directory: str, config: "RunConfig | None") -> "RunConfig | int":
+def unless_finished(directory: str, config: "RunConfig | None") -> "RunConfig | int":
+    """Return the configuration; print that the run is finished and return 0 where it is None."""
     if config is not None:
         return config
-    print(f"{directory} is finished; `--iterations` with more of them extends it")
+    print(f"{directory} is finished; give --iterations a larger number to extend it")
     return 0
 
 
-def convert_flags(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of a run from its flags, converted to their types."""
+def convert_flags(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run with their flags' text converted to the types of RunConfig."""
     from ..config import RunConfig
 
     kinds = {field.name: field.type for field in fields(RunConfig)}
-    options = {}
-    for name, value in given.items():
+    converted = {}
+    for name, value in options.items():
         flag = "-n" if name == "n" else "--" + name.replace("_", "-")
-        options[name] = value if value is True else convert(flag, kinds[name], value)
-    return options
+        converted[name] = value if value is True else convert(flag, kinds[name], value)
+    return converted
 
 
-def make_studies(given: dict[str, Any]) -> "list[Study]":
-    """The experiments that `reproduce` was asked for, all of them checked before any begins."""
+def make_studies(options: Mapping[str, Any]) -> "list[Study]":
+    """Return the experiments that `reproduce` was asked for, all checked before any begins."""
     from ..reproduce.study import EXPERIMENTS, has_variant, make_study, remove_study
 
-    flags = dict(given)
+    flags = dict(options)
     name, variant = flags.pop("experiment"), flags.pop("variant", "literal")
     quick, overwrite = flags.pop("quick", False), flags.pop("overwrite", False)
     out = flags.pop("out", None)
@@ -122,15 +103,82 @@ def make_studies(given: dict[str, Any]) -> "list[Study]":
     ]
     for study in studies:
         if not overwrite:
-            study.pending()  # finds what is in the way
+            study.pending()  # raises where other files are in the way
     for study in studies:
         if overwrite:
             remove_study(study)
     return studies
 
 
-def reserve_directory(config: RunConfig) -> Path:
-    """runs/<time>-<problem>-<algorithm>, made now."""
+def reserve_directory(config: "RunConfig") -> Path:
+    """Make runs/<time>-<problem>-<algorithm> for a run and return it."""
+    from ..rundir.layout import reserve
+
     problem, *_ = config.parse_problem()
     what = config.entries()[0].label if config.algorithms is None else "compare"
     return reserve(f"{problem}-{what if config.lr is None else 'sweep'}")
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory to write to, if it is not there; raise UserError where that fails."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {path}: {error.strerror}") from None
+
+
+def release_reserved_directory(config: "RunConfig") -> None:
+    """Remove the directory that was made for this run, if nothing was written to it."""
+    from ..rundir.layout import release_reserved
+
+    if config.reserved and config.out:
+        release_reserved(Path(config.out))
+
+
+def spec_hint(flag: str, value: str, options: Mapping[str, Any], known: Sequence[str]) -> str:
+    """Return where a flag belongs that is an option of an algorithm, problem or graph; else "".
+
+    `known` are the flags that the command takes, `options` those that it was given.
+    """
+    from ..algorithms import ALGORITHMS
+    from ..graphs import FAMILIES
+    from ..problems import PROBLEMS
+
+    given = dict(options)
+    with contextlib.suppress(UserError, KeyError):  # not all commands take a file
+        given = read_with_file(options)
+    key = flag.removeprefix("--").replace("-", "_")
+    kinds: tuple[tuple[str, Mapping[str, Any], str], ...] = (
+        ("algorithm", ALGORITHMS, "gt-adaptive"),
+        ("problem", PROBLEMS, "huber"),
+        ("graph", FAMILIES, "er"),
+    )
+    for kind, registry, default in kinds:
+        for option in (kind, f"{kind}s"):
+            if f"--{option}" not in known:
+                continue
+            chosen = [_name_of(spec) for spec in split_list(given.get(option) or default)]
+            for name in [*chosen, *registry]:
+                if _takes(kind, registry, name, key):
+                    spec = f"--{option} {name}:{key}={value}"
+                    return f"; {key} is an option of the {kind} {name}: {spec}"
+    return ""
+
+
+def _name_of(spec: str) -> str:
+    """Return a specification without its options."""
+    from ..user_classes import is_custom
+
+    return ":".join(spec.split(":")[: 2 if is_custom(spec) else 1])
+
+
+def _takes(kind: str, registry: Mapping[str, Any], name: str, key: str) -> bool:
+    """Return whether the algorithm, problem or graph of that name has that option."""
+    from ..user_classes import is_custom, resolve
+
+    if name in registry:
+        return has_option(registry[name], key)
+    if is_custom(name) and kind != "graph":
+        with contextlib.suppress(UserError):
+            return has_option(resolve(kind, registry, name)[1], key)
+    return False

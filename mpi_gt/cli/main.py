@@ -1,4 +1,4 @@
-"""The command line's front door: which of the two sides of mpirun this is, and the exit code."""
+"""Entry point of `mpi-gt`: hand over to the front end or, under mpirun, to this rank."""
 
 import io
 import os
@@ -13,14 +13,14 @@ from ..machine import THREADS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    # one rank, one core: a BLAS that starts threads in each of them only gets in the way
-    for name in THREADS:  # read when numpy is imported, which nothing up to here has done
+    # BLAS threads would only compete with the other ranks for the cores
+    for name in THREADS:  # numpy reads them when it is imported, which is not yet the case
         os.environ.setdefault(name, "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a file's name may be no text at all
+            stream.reconfigure(errors="replace")  # a file name need not be valid text
     if detect.is_launched():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
         stop = StopRequest()
@@ -31,10 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from .frontend import main_frontend
 
     try:
-        return main_frontend(arguments)
+        code = main_frontend(arguments)
+        sys.stdout.flush()
+        return code
     except (UserError, Diverged) as error:
         print(f"mpi-gt: error: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("mpi-gt: interrupted by SIGINT", file=sys.stderr)
         return 128 + signal.SIGINT
+    except BrokenPipeError:  # as in `mpi-gt manual running | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 128 + signal.SIGPIPE

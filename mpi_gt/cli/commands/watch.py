@@ -1,4 +1,4 @@
-"""`mpi-gt watch`: how a run is doing, seen from another terminal. Reads only."""
+"""`mpi-gt watch`: follow a run from another terminal. Only reads its files."""
 
 import math
 import sys
@@ -8,17 +8,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..display.console import console, on_terminal
-from ..errors import UserError
-from ..rundir.checkpoint import latest
-from ..rundir.curves import Curve, read_curves
-from ..rundir.run_json import read_facts, read_profile
-from ..rundir.status import read_status, time_left
+from ...display.console import console, on_terminal
+from ...errors import UserError
+from ...rundir.run_json import read_facts, read_profile
+from ...spec import convert
+from . import RESULTS, Command
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-RECENT = 10  # measurements that tell the present pace
+    from ...rundir.curves import Curve
+    from ..parser import Parser
+
+HELP = """\
+Follow a run live from another terminal: iteration and time left, loss and gap with a small curve,
+pace, last checkpoint. Only reads the run's files. Ctrl-C ends the view, not the run.
+
+examples:
+  mpi-gt watch runs/a
+  mpi-gt watch runs/a --once                    print it once
+  ssh cluster mpi-gt watch work/runs/a --every 10
+"""
+RECENT = 10  # measurements that the present pace is taken from
 WIDTH = 60  # characters of the curve
 BLOCKS = "▁▂▃▄▅▆▇█"
 STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "stale": "yellow"}
@@ -26,19 +37,19 @@ STYLES = {"running": "cyan", "finished": "green", "stopped": "yellow", "stale": 
 
 @dataclass(frozen=True)
 class View:
-    """What there is to see of a run at one moment."""
+    """The state of a run at one moment."""
 
     name: str
     status: str
     note: str
     algorithm: str = "-"
-    place: str = ""  # 2 of 3, where there are several algorithms
+    place: str = ""  # "2 of 3" if there are several algorithms
     iteration: int = 0
     iterations: int = 0
     loss: float | None = None
     gap: float | None = None
     gaps: tuple[float, ...] = ()
-    pace: float | None = None  # iterations a second, of late
+    pace: float | None = None  # iterations per second, recently
     left: str = "-"
     checkpoint: str = "-"
     slowest: str = ""
@@ -49,8 +60,15 @@ class View:
         return self.status != "running" and self.status != "stale"
 
 
-def look(path: Path) -> View:
-    """The run in that directory, or the latest of those right in it (as `reproduce` makes)."""
+def read_view(path: Path) -> View:
+    """Return the state of the run in that directory.
+
+    A directory of runs, as `reproduce` makes it, stands for the latest of them.
+    """
+    from ...rundir.checkpoint import latest
+    from ...rundir.curves import read_curves
+    from ...rundir.status import read_status
+
     path = _run_in(path)
     facts = read_facts(path)
     status, note = read_status(path, facts)
@@ -63,7 +81,7 @@ def look(path: Path) -> View:
         "status": status,
         "note": note,
         "iterations": config.get("iterations", 0),
-        "checkpoint": _told_checkpoint(saved) if saved else "-",
+        "checkpoint": _checkpoint_text(saved) if saved else "-",
         "slowest": _slowest(path),
         "warnings": tuple(map(str, facts.get("warnings", ()))),
     }
@@ -86,8 +104,11 @@ def _is_run(path: Path) -> bool:
 
 
 def _latest(
-    curve: Curve, labels: Sequence[str], status: str, config: Mapping[str, Any]
+    curve: "Curve", labels: Sequence[str], status: str, config: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Return the fields of a View that the last measurements of an algorithm give."""
+    from ...rundir.status import time_left
+
     iterations, seconds = curve.across["iteration"], curve.across["seconds"]
     number = labels.index(curve.algorithm) + 1 if curve.algorithm in labels else len(labels)
     means = {name: values.mean(axis=0) for name, values in curve.metrics.items()}
@@ -106,27 +127,27 @@ def _latest(
     }
 
 
-def _told_checkpoint(saved: Mapping[str, Any]) -> str:
+def _checkpoint_text(saved: Mapping[str, Any]) -> str:
     age = time.time() - saved.get("saved", math.nan)
     ago = f", {max(0.0, age):.0f} s ago" if math.isfinite(age) and age < 3600 else ""
     return f"{saved.get('algorithm', '?')} at iteration {saved.get('iteration', '?')}{ago}"
 
 
 def _slowest(path: Path) -> str:
-    """The rank with most work of its own, where the run was profiled."""
-    from ..performance.phases import OWN
+    """Return which rank has most work of its own, if the run was profiled; else ""."""
+    from ...performance.phases import OWN
 
     try:
         phases = read_profile(path)["phases"]
         own = [sum(parts) for parts in zip(*(phases[n]["by_rank"] for n in OWN), strict=True)]
         rank = max(range(len(own)), key=own.__getitem__)
-        return f"rank {rank}, {own[rank] * 1e6:,.0f} µs of its own an iteration"
+        return f"rank {rank}, {own[rank] * 1e6:,.0f} µs of its own work per iteration"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """The values as a row of blocks, on a log scale where all are positive."""
+    """Return the values as a row of blocks, on a log scale if all are positive."""
     sound = [value for value in values if math.isfinite(value)]
     if len(sound) < 2:
         return ""
@@ -140,7 +161,7 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
 
 
 def line_of(view: View) -> str:
-    """The view in one line, for what is no terminal."""
+    """Return the view as one line, for a file or a pipe."""
     words = [view.status, view.algorithm, f"{view.iteration}/{view.iterations}"]
     words += [] if view.gap is None else [f"gap {view.gap:.3e}"]
     words += [] if view.pace is None else [f"{view.pace:.1f} iterations/s"]
@@ -149,10 +170,13 @@ def line_of(view: View) -> str:
 
 
 def render(view: View) -> "RenderableType":
+    """Build the panel for a terminal."""
     from rich.panel import Panel
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
+
+    from ...algorithms import full_name
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
@@ -160,7 +184,7 @@ def render(view: View) -> "RenderableType":
     bar = ProgressBar(total=max(1, view.iterations), completed=view.iteration, width=WIDTH)
     table.add_row("", bar)
     rows: list[tuple[str, str]] = [
-        ("algorithm", f"{view.algorithm}  {view.place}".strip()),
+        ("algorithm", f"{full_name(view.algorithm)}  {view.place}".strip()),
         ("iteration", f"{view.iteration} of {view.iterations}"),
         ("time left", view.left),
         ("loss", "-" if view.loss is None else f"{view.loss:.6g}"),
@@ -180,18 +204,21 @@ def render(view: View) -> "RenderableType":
     return Panel(table, title=title, title_align="left")
 
 
-def watch(path: Path, once: bool, every: float) -> int:
-    """Show it until it is over, or Ctrl-C."""
+def watch(directory: str, once: bool = False, every: str = "1") -> int:
+    """Show a run until it is over or Ctrl-C is pressed; return the exit code."""
+    path, pause = Path(directory), convert("--every", float, every)
+    if not 0.05 <= pause <= 86400:
+        raise UserError(f"--every must be in [0.05, 86400] seconds, not {every}")
     try:
-        view = look(path)
+        view = read_view(path)
         if once:
             console(sys.stdout).print(render(view))
         elif on_terminal():
-            _draw_in_place(view, path, every)
+            _draw_in_place(view, path, pause)
         else:
-            _print_lines(view, path, every)
+            _print_lines(view, path, pause)
     except KeyboardInterrupt:
-        pass  # the view ends, the run does not hear of it
+        pass  # the view ends, the run does not notice
     return 0
 
 
@@ -201,18 +228,34 @@ def _draw_in_place(view: View, path: Path, every: float) -> None:
     with Live(render(view), console=console(sys.stdout), auto_refresh=False) as live:
         while not view.over:
             time.sleep(every)
-            view = look(path)
+            view = read_view(path)
             live.update(render(view), refresh=True)
 
 
 def _print_lines(view: View, path: Path, every: float) -> None:
-    """For a file or a pipe: a line whenever there is something new."""
-    said = ""
+    """Print a line whenever there is something new, for a file or a pipe."""
+    printed = ""
     while True:
-        if line_of(view) != said:
-            said = line_of(view)
-            print(said, flush=True)
+        if line_of(view) != printed:
+            printed = line_of(view)
+            print(printed, flush=True)
         if view.over:
             return
         time.sleep(every)
-        view = look(path)
+        view = read_view(path)
+
+
+def _add_arguments(parser: "Parser") -> None:
+    parser.add_argument("directory", metavar="DIR", help="run directory")
+    parser.add_argument("--once", action="store_true", help="print it once and end")
+    parser.add_argument("--every", metavar="SECONDS", help="time between two looks (default 1)")
+
+
+WATCH = Command(
+    name="watch",
+    group=RESULTS,
+    summary="follow a run live",
+    help=HELP,
+    add_arguments=_add_arguments,
+    alone=watch,
+)

@@ -1,0 +1,120 @@
+"""`mpi-gt bench`: time the exchanges alone."""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import UserError
+from . import SPEED, Command, Options
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from ...performance.bench import BenchPlan
+    from ..parser import Parser
+    from ..rank import RankContext
+
+HELP = """\
+Time the exchanges alone on real ranks, by message size and graph, with a fit of latency and
+bandwidth, and the same collective called from C as the floor.
+
+A sample is the mean of about a millisecond of exchanges in a row, on the slowest rank. The
+contents of the messages are checked before and after.
+
+examples:
+  mpi-gt bench -n 16
+  mpi-gt bench -n 16 --sizes 160,16kB,1.6MB --graphs ring,er:p=0.7,complete
+  mpi-gt bench -n 4 --exchanges neighbor,persistent,pickle --seconds 2
+  mpirun -n 64 mpi-gt bench --out bench-64            under your own launcher (no floor)
+"""
+
+
+def _add_arguments(parser: "Parser") -> None:
+    from ..parser import add_options
+
+    parser.add_argument("-n", metavar="N", help="number of ranks to start, unless mpirun did")
+    parser.add_argument(
+        "--sizes",
+        metavar="B,B,...",
+        help="bytes sent to each neighbour, x and s together "
+        "(default 160,1600,16000,160000,1600000)",
+    )
+    add_options(parser, "--graphs")
+    parser.add_argument("--exchanges", metavar="NAME,...", help="the exchanges (default all)")
+    parser.add_argument(
+        "--seconds", metavar="S", help="time limit per measured figure (default 0.5)"
+    )
+    defaults = {"--out": "runs/<time>-bench"}
+    add_options(parser, "--out", "--overwrite", "--reserved", "--quiet", defaults=defaults)
+
+
+def _plan(options: Options, ranks: int | None = None) -> "BenchPlan":
+    """Return what to measure, with a directory to write to."""
+    from ...performance.bench import BenchPlan
+    from ...rundir.layout import reserve
+
+    plan = BenchPlan.of(options)
+    if plan.out is None:
+        return replace(plan, out=str(reserve("bench")), reserved=True)
+    if not plan.out:
+        raise UserError("--out needs the name of a directory")
+    return plan
+
+
+def _launch(options: Options, argv: list[str]) -> int:
+    """Measure the floor in C, then start the ranks that measure the exchanges."""
+    from ...launch import mpirun
+    from ...performance.c_floor import measure_floor
+    from ...rundir.layout import release_reserved, require_free
+    from ..configure import make_directory
+
+    if "n" not in options:
+        raise UserError("how many ranks? Type `mpi-gt bench -n 16 ...`")
+    plan = _plan(options)
+    assert plan.out is not None
+    assert plan.n is not None
+    directory = Path(plan.out)
+    fresh = plan.reserved or not directory.exists()
+    try:
+        require_free(directory, plan.overwrite or plan.reserved)
+        make_directory(directory)
+        measure_floor(plan, directory)
+        chosen = [f"--out={plan.out}", "--reserved"]
+        return mpirun.launch(["bench", *chosen, *argv], plan.n, None)
+    finally:
+        with contextlib.suppress(OSError):
+            (directory / "floor.json").unlink()
+        if fresh:
+            release_reserved(directory)
+
+
+def _on_ranks(comm: "MPI.Intracomm", plan: "BenchPlan", context: "RankContext") -> int:
+    from ...performance.bench import run
+
+    try:
+        found = run(plan, comm)
+    except UserError:
+        if comm.rank == 0 and plan.reserved and plan.out:
+            from ...rundir.layout import release_reserved
+
+            release_reserved(Path(plan.out))
+        raise
+    if found and not plan.quiet:
+        from ...display.performance import show_bench
+
+        show_bench(found)
+    return 0
+
+
+BENCH = Command(
+    name="bench",
+    group=SPEED,
+    summary="time the exchanges, by message size and graph",
+    help=HELP,
+    usage="mpi-gt bench -n N [options]",
+    add_arguments=_add_arguments,
+    launch=_launch,
+    prepare=_plan,
+    on_ranks=_on_ranks,
+)

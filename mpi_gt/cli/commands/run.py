@@ -1,0 +1,154 @@
+"""`mpi-gt run`, `compare`, `sweep` and `profile`: one launch of one or several algorithms."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..rank import run_on_ranks
+from . import ABOUT_FILES, ABOUT_SPECS, EXIT_CODES, EXPERIMENTS, SPEED, Command, Options
+
+if TYPE_CHECKING:
+    from ...config import RunConfig
+    from ..parser import Parser
+
+RUN_HELP = """\
+Run one algorithm on one problem, with one process per node of the graph.
+
+examples:
+  mpi-gt run -n 16                                      the paper's Huber problem
+  mpi-gt run -n 16 --graph ring --seeds 5 --out out/a   five seeds in one run
+  mpi-gt run -n 16 --algorithm gt-adaptive:lr=0.005,beta1=0.5
+  mpirun -n 16 mpi-gt run --iterations 20000            under your own launcher
+  mpi-gt run experiment.toml --seeds 10                 options from a file; flags win
+  mpi-gt run --stacked -n 16                            the same in one process, without MPI
+  mpi-gt run -n 4 --algorithm my_module:MyMethod        your own class, from this folder
+"""
+
+COMPARE_HELP = """\
+Run several algorithms on the same problem, graph and random draws, in one launch.
+
+examples:
+  mpi-gt compare -n 16 --algorithms gt-adaptive,gt,dsgd --seeds 5
+  mpi-gt compare -n 16 --algorithms "gt-adaptive:lr=0.001,vmin=0.01,dsgd:lr=0.1"
+  mpi-gt compare -n 16 --problem huber:spread=0.5       all algorithms
+"""
+
+SWEEP_HELP = """\
+Run every algorithm at every stepsize of a grid, in one launch, and show where each does best.
+
+examples:
+  mpi-gt sweep -n 16 --lr 1e-4..1 --algorithms gt-adaptive,gt,dsgd --seeds 3
+  mpi-gt sweep -n 16 --lr 1e-3..1 --points 4 --problem softmax:dataset=a9a --iterations 1000
+"""
+
+PROFILE_HELP = """\
+Run one algorithm and show where the time goes on every rank: gradient, update, packing, and
+exchange, with the share of it that was waiting for the last neighbour. `run --profile` is the same.
+
+Writes profile.json, profile.npz (every rank, iteration and phase), profile.png, and trace.json, a
+timeline with all messages that https://ui.perfetto.dev shows.
+
+examples:
+  mpi-gt profile -n 16
+  mpi-gt profile -n 16 --exchange nonblocking --problem softmax:dataset=synthetic
+  mpi-gt profile -n 16 --straggler node=3,ms=5            find the slow node
+  mpi-gt profile -n 16 --iterations 5000 --trace-iterations 1000:1050
+"""
+
+
+def _add_arguments(parser: "Parser", name: str, several: bool, sweeps: bool) -> None:
+    from ..parser import RUN_GROUPS, add_groups, add_options
+
+    parser.add_argument("file", nargs="?", metavar="FILE.toml", help="file with options; flags win")
+    method = ("--algorithms" if several else "--algorithm", *RUN_GROUPS["method"])
+    ranks = (*RUN_GROUPS["graph and ranks"], "--hostfile")
+    groups = add_groups(parser, {**RUN_GROUPS, "method": method, "graph and ranks": ranks})
+    if sweeps:
+        groups["method"].add_argument(
+            "--lr", metavar="LOW..HIGH", help="the stepsizes (default 1e-4..1)"
+        )
+        groups["method"].add_argument(
+            "--points", metavar="K", help="number of stepsizes (default two per decade)"
+        )
+    if not several:
+        groups["measurement"].add_argument(
+            "--trace-iterations",
+            metavar="A:B",
+            help="the iterations that trace.json shows (default a hundred in the middle)",
+        )
+    if name == "run":
+        measurement = groups["measurement"]
+        measurement.add_argument(
+            "--profile", action="store_true", help="show where the time goes (see mpi-gt profile)"
+        )
+        measurement.add_argument(
+            "--audit", action="store_true", help="measure the lemmas of the theory: audit.json"
+        )
+        constants = parser.add_argument_group("constants of the theory, for --audit")
+        add_options(constants, "--L", "--G", "--sigma2", "--f-star")
+
+
+def _runner(
+    name: str,
+    group: str,
+    summary: str,
+    text: str,
+    several: bool = False,
+    sweeps: bool = False,
+    fixed: dict[str, Any] | None = None,
+) -> Command:
+    """Return one of the four commands; for the last three arguments see `make_config`."""
+
+    def configure(options: Options) -> "RunConfig | int":
+        from ..configure import make_config
+
+        return make_config(name, options, several, sweeps, fixed)
+
+    return Command(
+        name=name,
+        group=group,
+        summary=summary,
+        help=text,
+        usage=f"mpi-gt {name} [FILE.toml] -n N [options]",
+        epilog="\n".join((ABOUT_SPECS, ABOUT_FILES, EXIT_CODES)),
+        add_arguments=lambda parser: _add_arguments(parser, name, several, sweeps),
+        launch=lambda options, argv: _launch(name, configure, options, argv),
+        prepare=lambda options, ranks: configure(options),
+        on_ranks=run_on_ranks,
+        check_submitted=lambda options: _check_submitted(configure, options),
+    )
+
+
+def _launch(
+    name: str, configure: "Callable[[Options], RunConfig | int]", options: Options, argv: list[str]
+) -> int:
+    from ..frontend import start_run
+
+    hostfile = options.pop("hostfile", None)
+    config = configure(options)
+    if isinstance(config, int):
+        return config
+    # the ranks use the directory that was chosen here; of two flags the later one wins
+    chosen = [f"--out={config.out}", *([] if config.resume else ["--reserved"])]
+    return start_run([name, *chosen, *argv], config, hostfile)
+
+
+def _check_submitted(configure: "Callable[[Options], RunConfig | int]", options: Options) -> bool:
+    from ...config import read_toml
+
+    file = options.get("file")
+    named = "out" in options or (file is not None and "out" in read_toml(Path(file)))
+    configure({"out": "chosen in the job", **options})
+    return not named
+
+
+RUN = _runner("run", EXPERIMENTS, "run one algorithm on one problem", RUN_HELP)
+COMPARE = _runner(
+    "compare", EXPERIMENTS, "run several algorithms on one problem", COMPARE_HELP, several=True
+)
+SWEEP = _runner(
+    "sweep", EXPERIMENTS, "run algorithms at many stepsizes", SWEEP_HELP, several=True, sweeps=True
+)
+PROFILE = _runner(
+    "profile", SPEED, "run, and show where the time goes", PROFILE_HELP, fixed={"profile": True}
+)

@@ -1,4 +1,4 @@
-"""Which MPIs there are to test with, and running a command to its end."""
+"""Fixtures: the MPIs to test with, running a command to its end, kernels, datasets."""
 
 import os
 import shutil
@@ -8,13 +8,25 @@ import pytest
 from support import MPIS, Finished, Mpi, find_mpi, finish, skip_or_fail, start
 
 from mpi_gt import kernels
-from mpi_gt.datasets import DATASETS, prepare
-from mpi_gt.datasets.store import cache_folder
+from mpi_gt.datasets import DATASETS, Dataset
+from mpi_gt.datasets.folders import cache_folder, raw_folders
+from mpi_gt.datasets.raw import OPENERS
+from mpi_gt.datasets.store import prepare
 
 
 def pytest_generate_tests(metafunc):
     if "mpi" in metafunc.fixturenames:
         metafunc.parametrize("mpi", MPIS, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(items):
+    """Let `--dist loadgroup` keep the tests of a file together, unless they name their group.
+
+    A page of the manual is such a group: its commands build on each other.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 @pytest.fixture(scope="session")
@@ -24,20 +36,21 @@ def mpi(request) -> Mpi:
 
 @pytest.fixture(autouse=True)
 def _without_figures(request, monkeypatch):
-    """They take longer than all else: for those who look at them only, who say so by a mark."""
+    """Draw no figures, which take longer than all else, but for tests marked as `figures`."""
     if request.node.get_closest_marker("figures") is None:
         monkeypatch.setattr("mpi_gt.plots.available", lambda: False)
 
 
 @pytest.fixture
 def kernels_built():
+    """Skip the test if the kernels are missing or stale; in CI they are required."""
     if kernels.C is None:
-        skip_or_fail("the kernels were not built: is there a C compiler?")
+        skip_or_fail("the kernels are missing or of another version: is there a C compiler?")
 
 
 @pytest.fixture
 def by_numpy(monkeypatch):
-    """What a function gives without the kernels."""
+    """A function that calls another one without the kernels."""
 
     def call(function):
         with monkeypatch.context() as patch:
@@ -51,7 +64,6 @@ def find_or_skip(name: str) -> Mpi:
     found = find_mpi(name)
     if found is None:
         skip_or_fail(f"no {name} beside this Python: scripts/test sets up both MPIs")
-        raise AssertionError("unreachable")
     return found
 
 
@@ -66,15 +78,14 @@ def mpich() -> Mpi:
 
 
 @pytest.fixture(scope="session")
-def compiler(openmpi) -> str:
+def compiler() -> None:
     if shutil.which("cc") is None:
         skip_or_fail("no C compiler")
-    return str(openmpi.bin / "mpicc")
 
 
 @pytest.fixture(scope="session")
 def call():
-    """Run a command to its end."""
+    """A function that runs a command to its end and checks its exit code."""
 
     def call(words, cwd=None, env=None, limit: float = 120, expect: int | None = 0) -> Finished:
         done = finish(start(words, cwd, env), limit)
@@ -86,13 +97,21 @@ def call():
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The raw datasets: beside the checkout, or where $MPI_GT_DATA says."""
-    beside = Path(__file__).parent.parent.parent / "shared" / "data"
-    for folder in (beside, Path(os.environ.get("MPI_GT_DATA", "absent"))):
-        if (folder / "mnist").is_dir():
+    """The folder with the raw files of all datasets: $MPI_GT_DATA, or the user's cache."""
+    for folder in raw_folders(None):
+        if all(holds(folder, dataset) for dataset in DATASETS.values()):
             return folder
-    skip_or_fail("the datasets are not here: set MPI_GT_DATA to a folder with a9a/, mnist/, ...")
-    raise AssertionError("unreachable")
+    names = ", ".join(f"{name}/" for name in DATASETS)
+    reason = f"no datasets: set MPI_GT_DATA to a folder with {names}"
+    if given := os.environ.get("MPI_GT_DATA"):
+        skip_or_fail(f"{reason}, all of them: it is {given}")
+    pytest.skip(f"{reason} or run `mpi-gt data prepare NAME` for each")
+
+
+def holds(folder: Path, dataset: Dataset) -> bool:
+    """Return whether every raw file of the dataset is in the folder, compressed or not."""
+    paths = [folder / dataset.name / file.name for file in dataset.files]
+    return all(any(Path(f"{path}{suffix}").is_file() for suffix in OPENERS) for path in paths)
 
 
 @pytest.fixture(scope="session")

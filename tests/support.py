@@ -1,12 +1,18 @@
-"""Starting the real commands on the real MPIs, with a time limit and the ranks' output."""
+"""Helpers that start the real commands on the real MPIs, with a time limit."""
 
+import contextlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -24,6 +30,8 @@ _TEMPORARY = tempfile.TemporaryDirectory(prefix="mpi-gt-tests-", ignore_cleanup_
 
 @dataclass(frozen=True)
 class Finished:
+    """The exit code and the output of a command that has ended."""
+
     code: int
     out: str
     err: str
@@ -44,19 +52,38 @@ class Mpi:
         return str(self.bin / "python")
 
     def mpirun(self, n: int, *words: str) -> list[str]:
-        """A bare mpirun, as a user would type it on this machine."""
+        """Return a bare mpirun command, as a user would type it on this machine."""
         flags = ["--oversubscribe", "--bind-to", "none"] if self.name == "openmpi" else []
         return [str(self.bin / "mpirun"), *flags, "-n", str(n), *words]
 
     def mpi_gt(self, *words: str) -> list[str]:
         return [str(self.bin / "mpi-gt"), *words]
 
+    def mpicc(self, folder: Path) -> str:
+        """Return mpicc by a path in `folder`: MPICH's fails if its own path has a space."""
+        link = folder / f"{self.name}-prefix"
+        if not link.exists():
+            link.symlink_to(self.bin.parent)
+        return str(link / "bin" / "mpicc")
 
-def skip_or_fail(reason: str) -> None:
-    """Outside CI a test may lack what it needs; in CI everything is there."""
+
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skip the test; in CI, where scripts/test has set up what every test needs, fail it."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def may_install() -> bool:
+    """Return whether missing tools can be installed: as root, on Debian or Ubuntu."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def skip_without_root(reason: str) -> NoReturn:
+    """Skip a test that lacks what only root can set up; fail it in CI if this is root."""
+    if may_install():
+        skip_or_fail(reason)
+    pytest.skip(f"needs root on Debian or Ubuntu: {reason}")
 
 
 def find_mpi(name: str) -> Mpi | None:
@@ -70,26 +97,29 @@ def find_mpi(name: str) -> Mpi | None:
 
 
 def temporary_files() -> dict[str, str]:
-    """A folder of its own for those of one command, gone when the tests are over.
+    """Return the environment that gives one command a temporary folder of its own.
 
-    Open MPI does not start where one of the same process number was killed, and tests kill many.
+    Open MPI does not start if another of the same process number was killed and left its files,
+    and tests kill many.
     """
     folder = tempfile.mkdtemp(dir=_TEMPORARY.name)
     return {"TMPDIR": folder, "PRTE_MCA_prte_remote_tmpdir_base": folder}
 
 
 def plain_environment() -> dict[str, str]:
-    """As on a terminal, root being allowed to use mpirun."""
+    """Return the environment of a terminal in which root may use mpirun."""
     env = {key: value for key, value in os.environ.items() if key not in LAUNCHED}
     for system in ("OMPI", "PRTE"):
         env[f"{system}_ALLOW_RUN_AS_ROOT"] = env[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     env["OMPI_MCA_btl"] = "^ofi,uct"
     env["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    env["PYTHONPATH"] = WITHOUT_FIGURES  # they would be half the time of a short run
+    env["PYTHONPATH"] = WITHOUT_FIGURES  # figures would take half the time of a short run
     return {**env, **temporary_files()}
 
 
-def start(words, cwd=None, env=None) -> subprocess.Popen:
+def start(
+    words: Sequence[Any], cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [str(word) for word in words],
         cwd=cwd,
@@ -99,17 +129,17 @@ def start(words, cwd=None, env=None) -> subprocess.Popen:
         stdin=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
-        preexec_fn=heed_interrupts,
+        preexec_fn=accept_interrupts,
     )
 
 
-def heed_interrupts() -> None:
-    """A shell has its background jobs ignore Ctrl-C, and so has whatever runs the tests there."""
+def accept_interrupts() -> None:
+    """Restore the default of Ctrl-C, which a shell has its background jobs ignore."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def finish(process: subprocess.Popen, limit: float = 120) -> Finished:
-    """Its output; past the limit a failure that shows what the ranks have printed."""
+def finish(process: subprocess.Popen[str], limit: float = 120) -> Finished:
+    """Wait for the end and return the output; past the limit, fail and show the output so far."""
     try:
         out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -117,3 +147,26 @@ def finish(process: subprocess.Popen, limit: float = 120) -> Finished:
         out, err = process.communicate()
         pytest.fail(f"still running after {limit} s: {process.args}\n{Finished(-9, out, err)}")
     return Finished(process.returncode, out, err)
+
+
+def wait_for(condition: Callable[[], Any], limit: float = 60) -> None:
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < limit, "it never came"
+        time.sleep(0.05)
+
+
+def facts(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / "run.json").read_text())
+    return found
+
+
+def ranks_of(out: Path) -> list[int]:
+    """Return the process ids of the ranks that write to `out`: Python, not its launchers."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # the process has ended since
+            words = path.read_bytes().split(b"\0")
+            if words[1:3] == [b"-m", b"mpi_gt"] and str(out).encode() in words:
+                found.append(int(path.parent.name))
+    return found

@@ -1,4 +1,7 @@
-"""What the README shows is what happens."""
+"""README and manual: commands run, examples work as printed, links lead somewhere.
+
+A page's commands run in the page's order, in a folder with the page's own files.
+"""
 
 import json
 import os
@@ -12,29 +15,39 @@ import numpy as np
 import pytest
 from support import FIGURES, ROOT_OF_REPOSITORY
 
-from mpi_gt.cli.configure import parse
 from mpi_gt.cli.main import main
-from mpi_gt.cli.parser import build_parser
+from mpi_gt.cli.parser import build_parser, parse
 from mpi_gt.problems import Place
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+README = ROOT_OF_REPOSITORY / "README.md"
+PAGES = [*sorted((ROOT_OF_REPOSITORY / "mpi_gt" / "manual").glob("*.md")), README]
+"""The pages whose commands run; the README last, for most of its commands are in the manual."""
+OTHER_PAGES = [
+    path
+    for folder in (".github", "hostfiles", "mpi_gt", "mpi_gt/kernels", "scripts", "tests")
+    for path in sorted((ROOT_OF_REPOSITORY / folder).glob("*.md"))
+]
 
 NOT_RUN = {
     r"scripts/test\b": "this is what runs the tests",
-    r"scripts/run\s*(#|$)": "makes an environment in the checkout; its command is the next one",
-    r"scripts/bench/": "measures for minutes, beside programs in C that it compiles",
+    r"scripts/run\s*(#|$)": "makes an environment in the checkout; its command is another one",
+    r"scripts/bench/|scripts/faults": "takes minutes",
     r"pip install ": "would change the environment of the tests; test_packaging installs a wheel",
     r"sbatch |squeue|scancel|srun |salloc|qsub ": "needs a cluster's scheduler",
     r"mpi-gt submit (?!.*--print)": "needs a cluster's scheduler",
-    r"--hosts |--hostfile |ssh ": "needs other hosts",
+    r"--hostfile |ssh ": "needs other hosts",
 }
-"""The commands of the README that the test leaves out: a pattern, and why."""
-TEXT = ("", "bibtex", "text")  # blocks that are nothing to run
+"""The commands that the test leaves out: a pattern, and why."""
+NEEDS_DATA = r"(dataset=|reproduce |data (prepare|verify) )(a9a|covertype|mnist)"
+LANGUAGES = ("sh", "python", "toml", "text", "bibtex", "")
 TRIAL = "10"  # iterations of each run, whatever its command asks for
 
 
 @dataclass(frozen=True)
 class Block:
+    """A fenced block of a page."""
+
+    page: Path
     number: int
     language: str
     text: str
@@ -45,7 +58,7 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """The name in its first line, as in `# my_method.py`; a script has one anyway."""
+        """The name in the first line, as in `# my_method.py`; a script has one anyway."""
         if self.language not in ("python", "toml"):
             return None
         named = re.match(r"# (?:.* )?([\w.-]+\.(?:py|toml))\b", self.first)
@@ -53,22 +66,46 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The lines of a shell block; for a script, what its first line says to run it with."""
+        """The lines of a shell block; for a script, the command in its first line."""
         if self.language == "sh":
             lines = self.text.replace("\\\n", " ").splitlines()
+            lines = [re.sub(r"\s+#[^'\"]*$", "", line) for line in lines]  # without comments
             return [line for line in lines if line.strip() and line[0] != "#"]
         if self.language != "python" or self.first == f"# {self.file}":
             return []  # a module: a command beside it uses it
         return [self.first[2:] if f" {self.file}" in self.first else f"python {self.file}"]
 
 
-def read_blocks() -> list[Block]:
-    fences = re.findall(r"^```(.*?)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    return [Block(number, *found) for number, found in enumerate(fences)]
+def read_blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    fences = re.findall(r"^```(.*?)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [Block(page, number, *found) for number, found in enumerate(fences)]
 
 
-BLOCKS = read_blocks()
-COMMANDS = [line for block in BLOCKS for line in block.commands]
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT_OF_REPOSITORY))
+
+
+BLOCKS = [block for page in PAGES for block in read_blocks(page)]
+
+
+def prose_of(page: Path) -> str:
+    """Return the page without its fenced blocks."""
+    text = page.read_text(encoding="utf-8")
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands_of(page: Path) -> list[str]:
+    """Return the commands in the blocks of a page, and in the README's table of tasks."""
+    found = [line for block in BLOCKS if block.page == page for line in block.commands]
+    if page == README:
+        manual = {line for block in BLOCKS if block.page != README for line in block.commands}
+        found += re.findall(r"^\|[^|]*\| `(mpi-gt [^`]+)` \|", prose_of(page), re.MULTILINE)
+        found = [line for line in found if line not in manual]  # they run where they are explained
+    return list(dict.fromkeys(found))
+
+
+COMMANDS = [(page, line) for page in PAGES for line in commands_of(page)]
 
 
 def reason_not_to_run(line: str) -> str | None:
@@ -76,41 +113,114 @@ def reason_not_to_run(line: str) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def desk(tmp_path_factory, data_dir, openmpi) -> Path:
-    """A folder with the README's files, what it takes the reader to have, and the checkout's."""
-    folder = tmp_path_factory.mktemp("readme")
-    for block in BLOCKS:
-        if block.file:
-            (folder / block.file).write_text(block.text)
-    random = np.random.default_rng(0)
-    np.savez(folder / "mine.npz", X=random.standard_normal((64, 5)), y=np.arange(64) % 3)
-    lines = [f"{k % 2} {1 + k}:1 {70 + k % 50}:0.5\n" for k in range(64)]
-    (folder / "mine.txt").write_text("".join(lines))
-    for name in ("mpi_gt", "scripts", "hostfiles"):
-        (folder / name).symlink_to(ROOT_OF_REPOSITORY / name)
-    return folder
+def desk(tmp_path_factory, openmpi):
+    """A function that returns the folder in which a page's commands run, made at the first call.
+
+    It has the files of the page, what the page expects of the reader, and the checkout's folders.
+    """
+    made: dict[Path, Path] = {}
+
+    def prepare(page: Path) -> Path:
+        if page in made:
+            return made[page]
+        folder = made[page] = tmp_path_factory.mktemp(page.stem)
+        for block in BLOCKS:
+            if block.page == page and block.file:
+                (folder / block.file).write_text(block.text, encoding="utf-8")
+        random = np.random.default_rng(0)
+        np.savez(folder / "mine.npz", X=random.standard_normal((64, 5)), y=np.arange(64) % 3)
+        lines = [f"{k % 2} {1 + k}:1 {70 + k % 50}:0.5\n" for k in range(64)]
+        (folder / "mine.txt").write_text("".join(lines))
+        for name in ("mpi_gt", "scripts", "hostfiles"):
+            (folder / name).symlink_to(ROOT_OF_REPOSITORY / name)
+        return folder
+
+    return prepare
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if reason_not_to_run(line) is None])
-def test_every_command_runs(desk, data_dir, openmpi, call, line):
-    """In the order of the page, in one folder: a command may use what those before it made."""
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        pytest.param(
+            page, line, id=f"{name_of(page)}: {line}", marks=pytest.mark.xdist_group(name_of(page))
+        )
+        for page, line in COMMANDS
+        if reason_not_to_run(line) is None
+    ],
+)
+def test_every_command_runs(desk, openmpi, call, request, page, line):
+    folder = desk(page)
     env = {
         **(FIGURES if "--plot" in line else {}),
         "MPI_GT_TRIAL": TRIAL,
-        "MPI_GT_DATA": str(data_dir),
-        "XDG_CACHE_HOME": str(desk / "cache"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
         "PATH": f"{openmpi.bin}{os.pathsep}{os.environ['PATH']}",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
-    call(["bash", "-c", line], cwd=desk, env=env, limit=400)
+    if re.search(NEEDS_DATA, line):
+        env["MPI_GT_DATA"] = str(request.getfixturevalue("data_dir"))
+    call(["bash", "-c", line], cwd=folder, env=env, limit=400)
 
 
-def test_nothing_in_the_readme_escapes_the_tests():
-    """Every block is of a kind that is known here, and most commands are run."""
+def test_no_block_and_few_commands_escape_the_tests():
     for block in BLOCKS:
-        assert block.language in ("sh", "python", "toml", *TEXT), block
-    left_out = [line for line in COMMANDS if reason_not_to_run(line)]
-    assert 0 < len(left_out) < len(COMMANDS) / 4, left_out
+        assert block.language in LANGUAGES, block
+    lines = [line for _, line in COMMANDS]
+    left_out = [line for line in lines if reason_not_to_run(line)]
+    assert 0 < len(left_out) < len(lines) / 4, left_out
+    need_data = [line for line in lines if re.search(NEEDS_DATA, line)]
+    assert 0 < len(need_data) <= 8, need_data
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 250
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=name_of)
+def test_commands_in_running_text_exist_with_their_options(page):
+    _, commands = build_parser()
+    for line in re.findall(r"`(mpi-gt [^`]+)`", prose_of(page)):
+        words = line.replace(" -- ", " ").split()[1:]
+        if words[0] in ("COMMAND", "--help", "--version"):
+            continue
+        known = [each for name in words if name in commands for each in options_of(commands[name])]
+        assert words[0] in commands, line
+        for word in words:
+            assert not word.startswith("--") or word.partition("=")[0] in known, line
+
+
+def options_of(parser) -> list[str]:
+    return [name for action in parser._actions for name in action.option_strings]
+
+
+def test_commands_that_are_not_run_parse():
+    for _, line in COMMANDS:
+        if line.startswith("mpi-gt ") and reason_not_to_run(line):
+            parse(shlex.split(line)[1:])
+
+
+def slug(heading: str) -> str:
+    """Return the anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=name_of)
+def test_links_and_pictures_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+        if target.startswith(("http:", "https:")):
+            continue
+        path, _, anchor = target.partition("#")
+        found = page.parent / path if path else page
+        assert found.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)", prose_of(found), re.MULTILINE)
+            assert anchor in map(slug, headings), target
+
+
+def test_the_manual_lists_its_pages():
+    manual = README.parent / "mpi_gt" / "manual"
+    listed = re.findall(r"\]\((\w+\.md)\)", (manual / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(path.name for path in manual.glob("[a-z]*.md"))
 
 
 def test_every_example_of_the_help_parses():
@@ -126,9 +236,9 @@ def test_every_example_of_the_help_parses():
         assert name in parsed, examples
 
 
-def block(language, containing):
-    blocks = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-    (found,) = (text for text in blocks if containing in text)
+def block(language: str, containing: str) -> str:
+    """Return the one block, on whichever page, with that text in it."""
+    (found,) = {b.text for b in BLOCKS if b.language == language and containing in b.text}
     return found
 
 
@@ -148,21 +258,17 @@ def test_the_toml_example_runs(openmpi, call, tmp_path):
     assert (tmp_path / "run" / "gap.png").exists()
 
 
-def test_pictures_are_there():
-    for path in re.findall(r"!\[.*?\]\((.*?)\)", README):
-        assert (Path(__file__).parent.parent / path).is_file()
-
-
-def write_module(folder, name):
-    """A block of the README as the file that its first line names."""
+def write_module(folder: Path, name: str) -> list[str]:
+    """Write the block whose first line is that name into the folder; return its lines of code."""
     code = block("python", f"# {name}\n")
-    (folder / name).write_text(code)
+    (folder / name).write_text(code, encoding="utf-8")
     return [line for line in code.splitlines() if line.strip()]
 
 
-def command_with(text):
-    (line,) = (line for line in block("sh", text).splitlines() if text in line)
-    return line.split("#")[0].split()[1:]
+def command_with(text: str) -> list[str]:
+    """Return the words behind `mpi-gt` of the one command with that text in it."""
+    (line,) = {line for _, line in COMMANDS if text in line}
+    return line.split()[1:]
 
 
 def test_your_own_algorithm_as_printed(openmpi, call, tmp_path):
@@ -183,7 +289,7 @@ def test_your_own_problem_as_printed(openmpi, call, tmp_path):
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     first = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[1]
     assert run["final"]["loss"] < 0.7 * float(first.split(",")[3])
-    # and it is what it says: the gradient is that of the loss
+    # the class is what it claims to be: its gradient is that of its loss
     sys.path.insert(0, str(tmp_path))
     from my_problem import SigmoidRegression
 
@@ -200,11 +306,10 @@ def test_your_own_problem_as_printed(openmpi, call, tmp_path):
 
 
 def test_the_audit_as_printed(capsys, tmp_path):
-    """Every line of the table, from a run in one process: digits shown are the same."""
-    (path,) = (word for word in command_with("lemma3.toml") if word.endswith(".toml"))
-    (shown,) = re.findall(r"```\n(┃ statement.*?)```", README, flags=re.DOTALL)
-    example = Path(__file__).parent.parent / path
-    assert main(["run", str(example), "--stacked", "--out", str(tmp_path / "run")]) == 0
+    """Every line of the table, from a run in one process: the digits shown are the same."""
+    path = ROOT_OF_REPOSITORY / command_with("lemma3.toml")[1]
+    (shown,) = {b.text for b in BLOCKS if b.text.startswith("┃ statement")}
+    assert main(["run", str(path), "--stacked", "--out", str(tmp_path / "run")]) == 0
     printed = capsys.readouterr().out
     rows = [line for line in shown.splitlines() if line.startswith("│")]
     assert len(rows) == 16

@@ -1,4 +1,4 @@
-"""What is installed is complete: a wheel, its files, its data."""
+"""The wheel is complete: its files, its data, its metadata."""
 
 import subprocess
 import sys
@@ -32,7 +32,12 @@ def test_the_wheel_holds_every_file_of_the_package(wheel):
     for file in package.rglob("*"):
         if file.is_file() and "__pycache__" not in file.parts:
             assert f"mpi_gt/{file.relative_to(package)}" in inside
-    for name in ("mpi_gt/py.typed", "mpi_gt/experiments/huber.toml", "mpi_gt/page/page.html"):
+    for name in (
+        "mpi_gt/py.typed",
+        "mpi_gt/experiments/huber.toml",
+        "mpi_gt/report/page.html",
+        "mpi_gt/manual/running.md",
+    ):
         assert name in inside
     assert not any(name.startswith(("tests", "scripts")) for name in inside)
 
@@ -48,7 +53,7 @@ def test_the_wheel_says_its_licence(wheel):
 
 
 def test_the_wheel_runs_from_elsewhere(wheel, tmp_path):
-    """Its own files only: the data files are found, the version is told, no MPI is started."""
+    """With the files of the wheel only, data files are found and no MPI is started."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"

@@ -3,7 +3,7 @@ from typing import Literal
 import pytest
 
 from mpi_gt.errors import UserError
-from mpi_gt.spec import convert, convert_options, describe, parse, split
+from mpi_gt.spec import convert, convert_options, parse, split, split_list
 
 
 def thing(
@@ -57,10 +57,16 @@ def test_unknown_name_suggests_the_nearest():
         parse("graph", {"ring": thing, "star": thing}, "rong")
 
 
-def test_describe_lists_all_options():
-    assert describe("it", thing) == "it:size=3,rate=0.5,flag=False,kind=a|b,file=..."
-
-
 def test_infinite_whole_number():
     with pytest.raises(UserError, match="whole number"):
         convert("size", int, "inf")
+
+
+def test_list_of_algorithms():
+    assert split_list("gt-adaptive:lr=0.001,vmin=0.01,dsgd:lr=0.1") == [
+        "gt-adaptive:lr=0.001,vmin=0.01",
+        "dsgd:lr=0.1",
+    ]
+    assert split_list("a, b ,c:x=1") == ["a", "b", "c:x=1"]
+    assert split_list("m:C,dsgd") == ["m:C", "dsgd"]
+    assert split_list("m:C,lr=1,dsgd,lr=2") == ["m:C:lr=1", "dsgd:lr=2"]

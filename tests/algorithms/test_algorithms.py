@@ -1,4 +1,4 @@
-"""What every registered algorithm must do, without messages."""
+"""The contract of every registered algorithm, without messages."""
 
 from functools import partial
 
@@ -37,7 +37,7 @@ def stacked(n, graph="er:p=0.7", seeds=(0, 1), **options):
 
 
 def steps(algorithm, node, problem, x, count):
-    """The states at t = 1, ..., count + 1."""
+    """Return the states at t = 1, ..., count + 1."""
 
     def gradient(t, x):
         return frozen(problem.gradient(t, x))
@@ -81,7 +81,7 @@ def test_state_keeps_shape_and_dtype(name, dtype):
 
 
 def test_gt_adaptive_against_the_paper_s_equations_entry_by_entry():
-    """Plain loops over nodes and entries, straight from the paper, on a noise-free problem."""
+    """Algorithm 1 by plain loops over nodes and entries, on a noise-free problem."""
     n, iterations = 4, 30
     node, problem, x1 = stacked(n, "path", seeds=(0,), dim=3, noise=0.0, spread=0.5)
     matrix = build_network("path", None, n).matrix
@@ -153,7 +153,7 @@ def test_domains_of_gt_adaptive(options):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_state_round_trips_through_a_file(name, tmp_path):
-    """A State is arrays only: that is all a checkpoint needs to know."""
+    """A State consists of arrays only, so that a checkpoint can hold it."""
     algorithm = ALGORITHMS[name]()
     node, problem, x = stacked(4)
     *_, state = steps(algorithm, node, problem, x, 5)
@@ -179,7 +179,7 @@ def test_sends_what_it_needs_and_no_more(name):
 
 
 def centralised(name, x, gradient, count):
-    """Each method on one node, where A = [1]: written anew, entry by entry."""
+    """Each method on one node, where A = [1], by a second implementation, entry by entry."""
     a, b1, b2 = 0.01, 0.9, 0.999
     m = v = vh = 0.0
     g = gradient(1, x)
@@ -234,7 +234,7 @@ def test_dampening_by_hand():
     np.testing.assert_allclose(second.m, 0.75 * first.g)
 
 
-# noise-free, and every node with a minimiser of its own: who still ends at a stationary point?
+# noise-free, every node with a minimiser of its own: which methods reach a stationary point?
 EXACT = {
     "gt-adaptive": {"lr": 0.005, "vmin": 0.01, "beta1": 0.5},
     "gt": {"lr": 0.2},

@@ -1,4 +1,4 @@
-"""`mpi-gt watch`: seen from another process, without touching anything."""
+"""`mpi-gt watch`: it looks at a run from another process and touches nothing."""
 
 import fcntl
 import json
@@ -12,8 +12,8 @@ import pytest
 from support import finish, start
 
 import mpi_gt
+from mpi_gt.cli.commands.watch import read_view, sparkline
 from mpi_gt.cli.main import main
-from mpi_gt.cli.watch import look, sparkline
 
 ELSEWHERE = {"host": "another-host", "pid": 1}
 
@@ -40,7 +40,7 @@ def wait_for(folder, iteration, limit=60):
     end = time.monotonic() + limit
     while time.monotonic() < end:
         if (folder / "metrics.csv").exists() and (folder / "run.json").exists():
-            view = look(folder)
+            view = read_view(folder)
             if view.iteration >= iteration:
                 return view
         time.sleep(0.1)
@@ -54,7 +54,7 @@ def test_a_running_job_is_watched_to_its_end(openmpi, call, tmp_path):
     first = wait_for(tmp_path / "run", 60)
     assert first.status == "running"
     assert first.iterations == 400
-    assert 1 < first.pace < 200  # a node sleeps for ten milliseconds of each, some while measuring
+    assert 1 < first.pace < 200  # one node sleeps ten milliseconds per iteration
     assert "at iteration" in first.checkpoint
     assert first.left.endswith("s")
     once = call(openmpi.mpi_gt("watch", "run", "--once"), cwd=tmp_path)
@@ -77,14 +77,14 @@ def test_ctrl_c_ends_the_view_and_not_the_run(openmpi, tmp_path):
     view.send_signal(signal.SIGINT)
     done = finish(view, 20)
     assert (done.code, done.err) == (0, "")
-    assert look(tmp_path / "run").status == "running"
+    assert read_view(tmp_path / "run").status == "running"
     job.send_signal(signal.SIGTERM)
     assert finish(job).code == 85
-    assert look(tmp_path / "run").status == "stopped"
+    assert read_view(tmp_path / "run").status == "stopped"
 
 
 def test_on_a_terminal_it_is_drawn_in_place(openmpi, tmp_path):
-    """Seen through a pseudo-terminal, which is all that a terminal needs here."""
+    """A pseudo-terminal stands for the terminal."""
     stacked(tmp_path / "run")
     tell(tmp_path / "run", status="running")
     held = (tmp_path / "run" / "metrics.csv").open("rb")
@@ -113,7 +113,7 @@ def test_on_a_terminal_it_is_drawn_in_place(openmpi, tmp_path):
         ({"status": "stopped"}, 0, "stopped", "mpi-gt resume"),
         ({"status": "failed", "error": "rank 2 fell over"}, 0, "failed", "rank 2 fell over"),
         ({"status": "running", "process": {"host": socket.gethostname(), "pid": 2**22 + 1}},
-         0, "failed", "gone without a word"),
+         0, "failed", "ended without an error message"),
         ({"status": "running", "process": ELSEWHERE}, 60, "running", "on another-host"),
         ({"status": "running", "process": ELSEWHERE}, 3600, "stale", "60 minutes ago"),
     ],
@@ -127,7 +127,7 @@ def test_how_it_ended_is_told(tmp_path, capsys, monkeypatch, facts, age, status,
     for name in ("run.json", "metrics.csv"):
         os.utime(folder / name, (time.time() - age,) * 2)
     before = contents(folder)
-    view = look(folder)
+    view = read_view(folder)
     assert (view.status, said in view.note) == (status, True)
     assert main(["watch", str(folder), "--once"]) == 0
     assert status in capsys.readouterr().out
@@ -135,7 +135,7 @@ def test_how_it_ended_is_told(tmp_path, capsys, monkeypatch, facts, age, status,
 
 
 def test_a_slow_run_is_not_called_stale(tmp_path, monkeypatch):
-    """One that measures every half hour is silent for as long."""
+    """A run that measures every half hour gives no sign of life in between."""
     folder = stacked(tmp_path / "run", log_every=5)
     table = (folder / "metrics.csv").read_text().splitlines()
     for number, line in enumerate(table[1:], 1):
@@ -147,14 +147,14 @@ def test_a_slow_run_is_not_called_stale(tmp_path, monkeypatch):
     monkeypatch.setattr("mpi_gt.rundir.status.is_held", lambda path: None)
     for name in ("run.json", "metrics.csv"):
         os.utime(folder / name, (time.time() - 3600,) * 2)
-    assert look(folder).status == "running"
+    assert read_view(folder).status == "running"
 
 
 def test_a_run_without_measurements_can_be_watched(tmp_path, capsys):
     folder = stacked(tmp_path / "run")
     tell(folder, status="running", process=ELSEWHERE)
     (folder / "metrics.csv").unlink()
-    assert look(folder).iteration == 0
+    assert read_view(folder).iteration == 0
     (folder / "metrics.csv").write_text("algorithm,seed,iter")
     assert main(["watch", str(folder), "--once"]) == 0
 
@@ -162,14 +162,14 @@ def test_a_run_without_measurements_can_be_watched(tmp_path, capsys):
 def test_the_slowest_rank_of_a_profiled_run(openmpi, call, tmp_path):
     words = ["-n", "3", "--iterations", "20", "--straggler", "node=2,ms=10", "--out", "run"]
     call(openmpi.mpi_gt("profile", *words, "--quiet"), cwd=tmp_path)
-    assert look(tmp_path / "run").slowest.startswith("rank 2,")
+    assert read_view(tmp_path / "run").slowest.startswith("rank 2,")
 
 
 def test_the_latest_of_several_runs(tmp_path):
     for name in ("a", "b"):
         stacked(tmp_path / "study" / name)
     os.utime(tmp_path / "study" / "a" / "run.json", (0, 0))
-    assert look(tmp_path / "study").name.endswith("b")
+    assert read_view(tmp_path / "study").name.endswith("b")
 
 
 def test_no_run_is_an_error(tmp_path, capsys):

@@ -1,13 +1,12 @@
-"""What the tests on several hosts share: a small run, and comparing what it left."""
+"""Options of small runs on several hosts, and comparisons of their files."""
 
-import json
 from pathlib import Path
 
 import numpy as np
-from support import ROOT_OF_REPOSITORY
+from support import ROOT_OF_REPOSITORY, facts
 
 TEMPLATES = ROOT_OF_REPOSITORY / "scripts" / "batch"
-NODES = "h1:3,h2:1,h3:2,h4:2"
+HOSTS = "h1:3,h2:1,h3:2,h4:2"
 RANKS = 8
 OPTIONS = ["--graph", "er:p=0.7", "--iterations", "40", "--seeds", "20", "--quiet"]
 
@@ -16,19 +15,15 @@ LONG = ["--graph", "er:p=0.7", "--iterations", "1500", "--seeds", "1", "--log-ev
 LONG += ["--quiet"]
 
 
-def facts(directory: Path) -> dict:
-    return json.loads((directory / "run.json").read_text())
-
-
 def rows(directory: Path) -> list[list[str]]:
-    """metrics.csv without its times."""
+    """Return metrics.csv without its times."""
     lines = [line.split(",") for line in (directory / "metrics.csv").read_text().splitlines()]
     seconds = lines[0].index("seconds")
     return [line[:seconds] + line[seconds + 1 :] for line in lines]
 
 
 def iteration(directory: Path) -> int:
-    """The last measured one; -1 before the first."""
+    """Return the last measured iteration; -1 before the first."""
     try:
         lines = (directory / "metrics.csv").read_text().splitlines()
         return int(lines[-1].split(",")[2])

@@ -1,6 +1,6 @@
-"""Four hosts, and a Slurm on them: made once for all tests, gone afterwards whatever happened.
+"""Four hosts and a Slurm on them, made once for all tests and removed afterwards in any case.
 
-Needs root on Linux; on Debian and Ubuntu what is missing is installed.
+They need root on Linux; on Debian and Ubuntu, missing packages are installed.
 """
 
 import os
@@ -12,8 +12,15 @@ from pathlib import Path
 import namespaces
 import pytest
 import slurm as slurm_module
-from common import NODES, RANKS
-from support import Finished, plain_environment, skip_or_fail, start
+from common import HOSTS, RANKS
+from support import (
+    Finished,
+    may_install,
+    plain_environment,
+    skip_or_fail,
+    skip_without_root,
+    start,
+)
 from support import finish as finish_here
 
 HOST_TOOLS = {"ip": "iproute2", "tc": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client"}
@@ -23,30 +30,30 @@ SLURM_TOOLS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-cl
 
 @pytest.fixture(scope="session", autouse=True)
 def _terminated_is_interrupted():
-    """So that what the fixtures have started is ended then as well."""
+    """Turn SIGTERM into an exception, so that the fixtures clean up."""
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, previous)
 
 
 def require(tools: dict[str, str], extra: tuple[str, ...] = ()) -> None:
-    """Have the tools here, by installing their packages if need be."""
+    """Install the packages of the tools that are missing."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     if os.geteuid() != 0:
-        skip_or_fail("namespaces as hosts need root")
+        skip_without_root("it makes hosts of network namespaces, with sshd and Slurm on them")
     packages = {package for tool, package in tools.items() if shutil.which(tool) is None} | {
         package
         for package in extra
         if not list(Path("/var/lib/dpkg/info").glob(f"{package}*.list"))
     }
     if packages:
-        if shutil.which("apt-get") is None:
-            skip_or_fail(f"not installed, and there is no apt-get: {', '.join(sorted(packages))}")
+        if not may_install():
+            skip_without_root(f"it installs {', '.join(sorted(packages))}")
         install(sorted(packages))
 
 
 def install(packages: list[str]) -> None:
-    """Without starting any service: the tests have their own."""
+    """Install packages without starting their services: the tests start their own."""
     policy = Path("/usr/sbin/policy-rc.d")
     ours = not policy.exists()
     if ours:
@@ -73,7 +80,7 @@ def install(packages: list[str]) -> None:
 def hosts(tmp_path_factory):
     require(HOST_TOOLS)
     if namespaces.run("unshare", "--net", "--uts", "true", check=False).returncode:
-        skip_or_fail("this machine makes no namespaces")
+        skip_without_root("it makes network namespaces, which this machine does not allow")
     made = namespaces.Hosts(tmp_path_factory.mktemp("hosts"))
     yield made
     made.close()
@@ -83,7 +90,7 @@ def hosts(tmp_path_factory):
 def slurm(hosts, tmp_path_factory):
     require(SLURM_TOOLS, extra=("libpmix2",))
     for library in Path("/usr/lib").glob("*/pmix2/lib/libpmix.so.2"):
-        if not library.with_suffix("").exists():  # the name that Slurm's plugin asks for
+        if not library.with_suffix("").exists():  # the name that Slurm's plugin opens
             library.with_suffix("").symlink_to(library.name)
     made = slurm_module.Slurm(hosts, tmp_path_factory.mktemp("slurm"), plain_environment())
     yield made
@@ -92,7 +99,7 @@ def slurm(hosts, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def reference(openmpi, tmp_path_factory):
-    """The run on this machine alone, uninterrupted, to compare with: made once for its options."""
+    """A function that returns an undisturbed run on this machine, made once per set of options."""
     made: dict[tuple, Path] = {}
 
     def run(*options) -> Path:
@@ -108,7 +115,7 @@ def reference(openmpi, tmp_path_factory):
 
 @pytest.fixture
 def on_h1(hosts):
-    """Start a command of that MPI on the first host."""
+    """A function that starts a command of an MPI on the first host."""
 
     def go(mpi, *words, cwd=None, env=None):
         settings = {**hosts.environment(mpi.name), **hosts.ssh_environment(mpi.name)}
@@ -119,7 +126,7 @@ def on_h1(hosts):
 
 @pytest.fixture
 def finish(hosts):
-    """Wait for what was started there; past the limit a failure that shows who still runs."""
+    """A function that waits for a command; past the limit, it fails and lists the processes."""
 
     def finish(process, limit: float = 120) -> Finished:
         try:
@@ -138,5 +145,5 @@ def finish(hosts):
 @pytest.fixture
 def hostfile(mpi, call, tmp_path):
     path = tmp_path / "hosts"
-    call(mpi.mpi_gt("hostfile", "--nodes", NODES, "--mpi", mpi.name, "--out", path))
+    call(mpi.mpi_gt("hostfile", "--hosts", HOSTS, "--mpi", mpi.name, "--out", path))
     return path

@@ -1,4 +1,4 @@
-"""Four hosts on one machine: network namespaces with a host name, an address and an sshd each."""
+"""Four hosts on one machine: network namespaces, each with a host name, address and sshd."""
 
 import contextlib
 import ctypes
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 PREFIX = "mpigt"
-CONFIGURATION = Path("/etc/netns")  # `ip netns exec` binds what is there on the files of /etc
+CONFIGURATION = Path("/etc/netns")  # `ip netns exec` mounts these files over those of /etc
 
 
 def run(*words, check=True, **options) -> subprocess.CompletedProcess:
@@ -86,7 +86,7 @@ class Hosts:
             f"Host *\n  IdentityFile {self.folder / 'user'}\n  StrictHostKeyChecking no\n"
             "  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n  BatchMode yes\n"
         )
-        self.ssh = self.folder / "ssh"  # for launchers that take no words with their agent
+        self.ssh = self.folder / "ssh"  # for launchers that allow no options behind their agent
         self.ssh.write_text(f'#!/bin/sh\nexec ssh -F {self.ssh_config} "$@"\n')
         self.ssh.chmod(0o755)
 
@@ -113,7 +113,7 @@ class Hosts:
             )
 
     def daemon(self, host: str, name: str, words, env=None, mount: str = "") -> subprocess.Popen:
-        """A process that serves on the host until `close`."""
+        """Start a process that serves on the host until `close`."""
         with (self.folder / f"{name}-{host}.log").open("w") as log:
             process = subprocess.Popen(
                 [*self.inside(host, mount), *map(str, words)],
@@ -127,20 +127,20 @@ class Hosts:
         return process
 
     def inside(self, host: str, mount: str = "") -> list[str]:
-        """The words before a command that have it run on that host; `mount`: first, in private."""
+        """Return the words that make a command run on that host, after the private mount if any."""
         script = f'hostname {host}; {mount + "; " if mount else ""}exec "$@"'
         spaces = ["--uts", *(["--mount"] if mount else [])]
         return ["ip", "netns", "exec", self.namespace(host), "unshare", *spaces, "sh", "-c",
                 script, "sh"]  # fmt: skip
 
     def environment(self, mpi: str) -> dict[str, str]:
-        """What has this MPI use the hosts' network, and no memory that they share."""
+        """Return the settings that make this MPI use the network, not memory shared by hosts."""
         if mpi == "openmpi":
             return {"OMPI_MCA_btl_tcp_if_include": "eth0"}
         return {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "HYDRA_IFACE": "eth0"}
 
     def ssh_environment(self, mpi: str) -> dict[str, str]:
-        """What has this MPI start ranks on other hosts by these hosts' ssh."""
+        """Return the settings that make this MPI reach other hosts through our ssh."""
         if mpi == "openmpi":
             return {"PRTE_MCA_plm_ssh_agent": f"ssh -F {self.ssh_config}"}
         return {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(self.ssh)}
@@ -172,7 +172,7 @@ class Hosts:
         return "\n".join(lines)
 
     def end_processes(self) -> None:
-        """Whatever runs on the hosts but their daemons, and what these have started."""
+        """Kill all processes on the hosts but their daemons."""
         kept = {process.pid for process in self._daemons}
         for pid in set().union(*(processes(self.namespace(host)) for host in self.names)) - kept:
             with contextlib.suppress(ProcessLookupError):
@@ -195,7 +195,7 @@ def processes(namespace: str) -> set[int]:
 
 
 def remove(prefix: str) -> None:
-    """All namespaces of that prefix, what runs in them, and their files."""
+    """Remove all namespaces of that prefix, with their processes and files."""
     listed = run("ip", "netns", "list", check=False).stdout.splitlines()
     for space in (line.split()[0] for line in listed if line.startswith(f"{prefix}-")):
         for pid in processes(space):
@@ -207,7 +207,7 @@ def remove(prefix: str) -> None:
 
 
 def sweep() -> None:
-    """What a killed test process could not clean up itself."""
+    """Remove what a killed test process left behind."""
     listed = run("ip", "netns", "list", check=False).stdout.split()
     left = {name.partition("-")[0] for name in listed if name.startswith(PREFIX)}
     left |= {path.name.partition("-")[0] for path in CONFIGURATION.glob(f"{PREFIX}*-*")}

@@ -1,4 +1,4 @@
-"""A real Slurm on the four hosts: one slurmctld, a slurmd each, a munged of its own."""
+"""A real Slurm on the four hosts: one slurmctld, one munged, one slurmd per host."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ PartitionName=main Nodes=ALL Default=YES
 
 
 class Slurm:
-    """`sbatch` and its friends on h1; `close` ends jobs and daemons."""
+    """Slurm's commands on h1; `close` ends jobs and daemons."""
 
     def __init__(self, hosts: Hosts, folder: Path, env: dict[str, str]) -> None:
         self.hosts = hosts
@@ -84,7 +84,7 @@ class Slurm:
     def _start_daemons(self) -> None:
         h1 = self.hosts.names[0]
         self.hosts.daemon(h1, "slurmctld", [shutil.which("slurmctld"), "-D"], self.env)
-        # each slurmd keeps its PMIx files to itself, as on a disk of its own
+        # each slurmd has PMIx files of its own, as on separate machines
         private = f"mount -t tmpfs none {self.folder}/pmix"
         for host in self.hosts.names:
             words = [shutil.which("slurmd"), "-D", "-N", host]
@@ -104,7 +104,7 @@ class Slurm:
         return run(*inside, env={**self.env, **(env or {})}, cwd=cwd, check=check, timeout=60)
 
     def sbatch(self, *words, cwd, env=None) -> str:
-        """Submit a script; the job's number."""
+        """Submit a script and return the number of the job."""
         env = {**temporary_files(), **(env or {})}
         return self("sbatch", "--parsable", *words, cwd=cwd, env=env).stdout.strip()
 
@@ -113,7 +113,7 @@ class Slurm:
         return dict(word.partition("=")[::2] for word in text.split() if "=" in word)
 
     def wait(self, job: str, limit: float = 120) -> str:
-        """Until it has ended for good; its final state."""
+        """Wait until the job has ended for good; return its final state."""
         ended = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
         begin = time.monotonic()
         while (state := self.show(job).get("JobState", "")) not in ended:
@@ -122,11 +122,11 @@ class Slurm:
         return state
 
     def wait_for_all(self, limit: float = 120) -> None:
-        """Until nothing is queued or runs."""
+        """Wait until no job is queued or running."""
         wait_until(lambda: not self("squeue", "-h").stdout.strip(), limit, "an empty queue")
 
     def close(self) -> None:
-        """Its daemons end with the hosts."""
+        """Cancel all jobs and end munged. The other daemons end with their hosts."""
         if shutil.which("scancel") and (self.folder / "slurmctld.pid").exists():
             self("scancel", "--partition=main", check=False)
             time.sleep(1)

@@ -1,9 +1,9 @@
-"""Runs over four hosts that have nothing in common but the disk, started by mpirun through ssh."""
+"""Runs over four hosts that share nothing but a disk, started by mpirun through ssh."""
 
 import re
 
 from common import (
-    NODES,
+    HOSTS,
     OPTIONS,
     RANKS,
     TEMPLATES,
@@ -12,10 +12,10 @@ from common import (
 )
 from namespaces import wait_until
 
-from mpi_gt.launch.hostfile import parse_nodes
+from mpi_gt.launch.hostfile import parse_hosts
 from mpi_gt.rundir.checkpoint import latest
 
-SPREAD = [host for host, slots in parse_nodes(NODES).items() for _ in range(slots)]
+SPREAD = [host for host, slots in parse_hosts(HOSTS).items() for _ in range(slots)]
 
 
 def run_on_hosts(mpi, on_h1, finish, hostfile, out, *options, expect=0):
@@ -38,7 +38,7 @@ def test_a_slow_link_costs_time_and_no_bit(
     openmpi, hosts, on_h1, finish, call, reference, tmp_path
 ):
     hostfile = tmp_path / "hosts"
-    call(openmpi.mpi_gt("hostfile", "--nodes", NODES, "--mpi", "openmpi", "--out", hostfile))
+    call(openmpi.mpi_gt("hostfile", "--hosts", HOSTS, "--mpi", "openmpi", "--out", hostfile))
     run_on_hosts(openmpi, on_h1, finish, hostfile, tmp_path / "fast", *OPTIONS)
     hosts.slow_down("h4", "1mbit")
     try:
@@ -59,7 +59,7 @@ def test_doctor_looks_at_all_hosts(mpi, on_h1, finish, hostfile):
 
 
 def test_all_ranks_on_one_host_of_several_is_a_warning(openmpi, on_h1, finish, tmp_path):
-    """As with --oversubscribe, which has Open MPI fill the first host."""
+    """With --oversubscribe, for one, Open MPI puts all ranks on the first host."""
     words = openmpi.mpirun(4, str(openmpi.bin / "mpi-gt"), "run", "--iterations", "5")
     done = finish(on_h1(openmpi, *words, "--out", tmp_path / "run", env={"MPI_GT_HOSTS": "4"}))
     assert done.code == 0, str(done)
@@ -74,7 +74,7 @@ def test_bad_input_over_several_hosts(mpi, on_h1, finish, hostfile, tmp_path):
 
 
 def test_the_pbs_template_on_its_list_of_hosts(mpi, on_h1, finish, reference, tmp_path):
-    """PBS itself is not to be had here; what it would set is."""
+    """PBS itself is not installed; the test sets the variables that PBS would."""
     (tmp_path / "nodes").write_text("".join(f"{host}\n" for host in SPREAD))
     env = {
         "PBS_JOBID": "7.server",
@@ -92,7 +92,7 @@ def test_a_cut_link_is_named_and_the_run_goes_on_after_it(
     mpi, hosts, on_h1, finish, hostfile, reference, tmp_path
 ):
     out = tmp_path / "run"
-    # measured rarely: all ranks meet there, and who is silent then cannot be told
+    # few measurements: during one, all ranks wait and nobody can say who is silent
     size = ["--graph", "er:p=0.7", "--iterations", "3000", "--log-every", "1500", "--quiet"]
     words = ["run", "-n", RANKS, "--hostfile", hostfile, *size, "--out", out]
     process = on_h1(mpi, *mpi.mpi_gt(*words, "--checkpoint-every", "50", "--watchdog", "5"))
@@ -105,12 +105,12 @@ def test_a_cut_link_is_named_and_the_run_goes_on_after_it(
     try:
         done = finish(process)
     finally:
-        hosts.end_processes()  # beyond the cut, mpirun's helper has not heard of the end
+        hosts.end_processes()  # beyond the cut, mpirun's helper does not learn of the end
         hosts.mend("h4")
     assert done.code == 86, str(done)
     told = re.search(r"node \d on (h\d), iteration \d+,.* silent: ([^;\n]*)", done.err)
     assert told, str(done)
-    # whoever was stuck first, this side of the cut or beyond it
+    # the rank that noticed first may be on either side of the cut
     silent = set(re.findall(r"on (h\d)", told[2]))
     assert silent == {"h4"} if told[1] != "h4" else "h4" not in silent, str(done)
     assert facts(out)["status"] == "failed"

@@ -17,7 +17,7 @@ SIZE = ["--nodes=4", "--ntasks-per-node=2"]
 
 @pytest.fixture
 def queue(slurm, hosts, tmp_path):
-    """Submit a template with that MPI; the job's number."""
+    """A function that submits a template with an MPI and returns the number of the job."""
 
     def queue(mpi, template, *options, sbatch=SIZE, env=None):
         settings = {**hosts.environment(mpi.name), "MPI_GT_BIN": str(mpi.bin), **(env or {})}
@@ -49,7 +49,7 @@ def test_every_way_to_launch(way, request, slurm, queue, log, reference, tmp_pat
     ],
 )
 def test_srun_of_the_wrong_kind(template, name, cure, request, slurm, queue, log, tmp_path):
-    """Else Open MPI makes eight runs of one rank, and MPICH aborts eight times."""
+    """Undetected, Open MPI would make eight runs of one rank, and MPICH abort eight times."""
     job = queue(request.getfixturevalue(name), template, *OPTIONS)
     assert slurm.wait(job) == "FAILED", log(job)
     assert slurm.show(job)["ExitCode"] == "2:0", log(job)
@@ -72,7 +72,7 @@ def test_doctor_in_a_job(openmpi, slurm, hosts, log, tmp_path):
     assert slurm.wait(job) == "COMPLETED", log(job)
     alone, ranks, wrong = log(job).split("\nPython")
     assert "pmix" in alone
-    assert "nothing is wrong" in alone
+    assert "no problems found" in alone
     assert "8 on 4 hosts" in ranks
     assert "srun --mpi=pmix" in ranks
     assert "SLURM_JOB_NODELIST" in ranks
@@ -81,7 +81,7 @@ def test_doctor_in_a_job(openmpi, slurm, hosts, log, tmp_path):
 
 
 def test_submit(openmpi, slurm, hosts, reference, tmp_path):
-    size = ["--nodes", "4", "--ntasks-per-node", "2", "--time", "00:10:00"]
+    size = ["--hosts", "4", "--ranks-per-host", "2", "--time", "00:10:00"]
     words = openmpi.mpi_gt("submit", *size, "--sbatch=--comment=ours", "--", "run", *OPTIONS)
     done = slurm(*words, cwd=tmp_path, env=hosts.environment("openmpi"))
     job = done.stdout.split()[-1]
@@ -121,7 +121,7 @@ def test_the_time_limit_s_signal_requeues_and_no_bit_is_lost(
 
 
 def test_a_lost_node(openmpi, slurm, hosts, queue, log, reference, tmp_path):
-    """Slurm notices, queues the job again, and it goes on with the nodes that are left."""
+    """Slurm queues the job again, and the run continues on the hosts that are left."""
     sbatch = ["--nodes=2", "--ntasks-per-node=4"]
     job = queue(openmpi, "slurm-requeue.sbatch", *LONG, "--checkpoint-every", "50", sbatch=sbatch)
     run = tmp_path / "runs" / job

@@ -1,4 +1,4 @@
-"""Finding, checking, fetching, preparing and splitting data; the real files where they are."""
+"""Finding, checking, fetching, preparing and splitting data, and the real files if present."""
 
 import gzip
 import hashlib
@@ -6,13 +6,13 @@ import http.server
 import multiprocessing
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support import ROOT_OF_REPOSITORY
 
 from mpi_gt.cli.main import main
-from mpi_gt.datasets import DATASETS, Prepared, Synthetic, rows_of_node, store
+from mpi_gt.datasets import DATASETS, Prepared, Synthetic, raw, rows_of_node, store
 from mpi_gt.datasets.catalog import Dataset, RawFile
 from mpi_gt.errors import UserError
 
@@ -94,14 +94,14 @@ def place(folder, content, suffix=".gz"):
 def test_order_of_folders(cache, tmp_path, monkeypatch):
     dataset = toy()
     file = dataset.files[0]
-    assert store.find_raw(dataset, file, None) is None
+    assert raw.find_raw(dataset, file, None) is None
     last = place(cache / "raw", CONTENT)
-    assert store.find_raw(dataset, file, None) == last
+    assert raw.find_raw(dataset, file, None) == last
     second = place(tmp_path / "variable", CONTENT, "")
     monkeypatch.setenv("MPI_GT_DATA", str(tmp_path / "variable"))
-    assert store.find_raw(dataset, file, None) == second
+    assert raw.find_raw(dataset, file, None) == second
     first = place(tmp_path / "given", CONTENT)
-    assert store.find_raw(dataset, file, str(tmp_path / "given")) == first
+    assert raw.find_raw(dataset, file, str(tmp_path / "given")) == first
 
 
 def test_a_wrong_file_is_named_with_both_hashes_and_left_alone(cache, tmp_path):
@@ -175,7 +175,7 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Serves /good and /bad whole, /cut only half at a time, /gone never."""
+    """A server of /good and /bad in whole, of /cut in halves, and never of /gone."""
 
     requests: list[str] = []  # noqa: RUF012
 
@@ -230,18 +230,18 @@ def test_the_next_mirror_is_tried(cache, server):
 
 @pytest.mark.parametrize(("path", "reason"), [("gone", "Not Found"), ("bad", "sha256")])
 def test_a_failed_download_says_where_to_put_the_file(cache, server, path, reason, monkeypatch):
-    monkeypatch.setattr(store.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(raw.time, "sleep", lambda seconds: None)
     with pytest.raises(UserError, match=reason) as failed:
         store.prepare(toy(f"{server}/{path}/toy.gz"))
     assert str(cache / "raw" / "toy" / "toy") in str(failed.value)
-    assert store.find_raw(toy(), toy().files[0], None) is None
+    assert raw.find_raw(toy(), toy().files[0], None) is None
 
 
 def test_a_silent_server_is_a_time_out_with_a_message(cache, monkeypatch):
     import socket
 
-    monkeypatch.setattr(store, "TIMEOUT", 0.2)
-    monkeypatch.setattr(store.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(raw, "TIMEOUT", 0.2)
+    monkeypatch.setattr(raw.time, "sleep", lambda seconds: None)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/toy"
         with pytest.raises(UserError, match="timed out"):
@@ -269,7 +269,7 @@ def test_what_the_splits_are():
     labels = np.random.default_rng(0).choice(4, 4000)
 
     def kinds(split):
-        """The mean share of a node's most frequent class."""
+        """Return the mean share of a node's most frequent class."""
         shards = [labels[rows_of_node(split, labels, node, 8, 0)] for node in range(8)]
         return np.mean([np.bincount(shard).max() / len(shard) for shard in shards])
 
@@ -326,7 +326,6 @@ def test_data_command(cache, capsys, tmp_path):
 
 
 def test_nothing_of_the_data_is_in_the_repository():
-    root = Path(__file__).parent.parent
     for suffix in ("*.bz2", "*.data", "*ubyte*", "*.npy"):
-        found = [path for path in root.rglob(suffix) if ".venv" not in str(path)]
+        found = [path for path in ROOT_OF_REPOSITORY.rglob(suffix) if ".venv" not in str(path)]
         assert not [path for path in found if "site-packages" not in str(path)]

@@ -1,4 +1,4 @@
-"""Measuring: what a rank reports, and what is not finite."""
+"""Measuring: the sums of a rank, and values that are not finite."""
 
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ class Classifier(Quadratic):
 
 
 class Spoiled(Quadratic):
-    """One number of one node's answer is another."""
+    """A problem in which one number of one node's answer is replaced."""
 
     def __init__(self, which, value):
         self.which, self.value = which, value
@@ -105,7 +105,7 @@ def test_a_metric_that_is_not_finite_though_all_values_are():
 
 
 def test_large_values_are_finite():
-    """They are suspect, so that all ranks look closely."""
+    """Large values are suspect, so that all ranks look closely."""
     state = state_of(NODES, SEEDS, DIM)
     state.m[:] = 1e308
     assert measured(state) is not None

@@ -202,7 +202,7 @@ def test_rules_by_hand():
     assert build_network("star", "max-degree", 4).matrix[0, 1] == pytest.approx(1 / 4)
     laplacian = build_network("star", "laplacian", 4).matrix
     assert laplacian[0, 1] == pytest.approx(2 / 5)
-    assert laplacian[0, 0] == pytest.approx(-1 / 5)  # negative is fine while rho_A < 1
+    assert laplacian[0, 0] == pytest.approx(-1 / 5)  # may be negative while rho_A < 1
     assert rho(laplacian) == pytest.approx(3 / 5)
 
 
@@ -270,7 +270,7 @@ def test_any_generator_of_networkx():
     grid = build_network("nx.grid_2d_graph:m=3,n=3", None, 9)  # nodes are pairs
     assert sorted(grid.graph) == list(range(9))
     same = [build_network("nx.gnp_random_graph:p=0.5", None, 9).graph for _ in range(2)]
-    assert nx.utils.graphs_equal(*same)  # a seed of its own where none is given
+    assert nx.utils.graphs_equal(*same)  # the seed is 0 unless given
 
 
 def test_graphml(tmp_path):

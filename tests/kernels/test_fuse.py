@@ -193,7 +193,7 @@ def test_a_step_that_fails_holds_on_to_nothing():
 
     with contextlib.suppress(RuntimeError):
         step(1, start, mix, failing)
-    del step  # which keeps its last arrays, to take them again
+    del step  # which keeps its last arrays for reuse
     count = sys.getrefcount(seen[0])  # outside of the assertion, which pytest rewrites
     assert count == 2
 

@@ -24,7 +24,7 @@ def make(node=1, nodes=4, seeds=(3, 4), **options):
 
 
 def points(problem, seeds=2):
-    """Some near the minimiser, some far from it, so that all branches are met."""
+    """Return points near the minimiser and far from it, so that all branches are taken."""
     random = np.random.default_rng(7)
     return [scale * random.standard_normal((seeds, problem.dim)) for scale in (0.1, 1, 5)]
 
@@ -57,7 +57,7 @@ def test_closed_form_against_monte_carlo(options):
 
 @pytest.mark.parametrize("options", [s for s in SETTINGS if s.get("noise") != 0.0], ids=str)
 def test_expected_loss_against_quadrature(options):
-    """E H(r + noise) by Gauss-Legendre on each smooth piece of the integrand."""
+    """Return E H(r + noise), by Gauss-Legendre on each smooth piece of the integrand."""
     problem = make(**options)
     distribution, k = problem._distribution, problem.threshold
     nodes, weights = np.polynomial.legendre.leggauss(60)
@@ -104,7 +104,7 @@ def test_spectrum_of_phi():
 
 
 def test_draws_depend_on_nothing_that_happened_before():
-    """Any order, any batch: seed 4 alone draws what it draws beside others, after any t."""
+    """Seed 4 draws the same numbers alone and beside others, in any order of t."""
     together, alone = make(seeds=(3, 4, 5)), make(seeds=(4,))
     x = np.random.default_rng(0).standard_normal((3, 4))
     for t in (1, 700, 256, 257, 2, 1_000_000):

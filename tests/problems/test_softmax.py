@@ -1,3 +1,5 @@
+"""Softmax: loss, gradients, accuracy, data of users, and the real datasets."""
+
 import json
 
 import numpy as np
@@ -20,7 +22,7 @@ def point(problem, scale=1.0, seeds=2):
 
 
 def by_hand(problem, w):
-    """Loss of one weight matrix, straight from the paper, row by row."""
+    """Return the loss of one weight matrix by the paper's formula, row by row."""
     w = w.reshape(problem.classes, -1)
     loss = 0.0
     for y, label in zip(problem._x.astype(float), problem._labels, strict=True):
@@ -276,13 +278,13 @@ def test_a_rank_never_holds_the_whole_of_covertype(mpi, call, prepared_data, tmp
 
 
 def test_every_rank_reads_its_rows_under_mpi(mpi, call, prepared_data, data_dir, tmp_path):
-    """Prepared by the run itself, once, where it is not yet; equal to the stacked run."""
+    """The run prepares the dataset once, if need be, and ends like the stacked run."""
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     words = ["run", "-n", "4", "--problem", "softmax:dataset=a9a,split=dirichlet:0.3"]
     words += ["--seeds", "2", "--iterations", "30", "--data-dir", data_dir, "--out"]
     done = call(mpi.mpi_gt(*words, tmp_path / "mpi"), env=env)
-    assert done.err.count("preparing a9a, once") == 1
-    assert "8140 rows on each node; 1 that do not divide are dropped" in done.err
+    assert done.err.count("preparing a9a (only once)") == 1
+    assert "8140 rows on each node; 1 left over and not used" in done.err
     done = call(mpi.mpi_gt(*words, tmp_path / "stacked", "--stacked", "--quiet"), env=env)
     assert done.err == ""
     outputs = [np.load(tmp_path / name / "final.npz")["x"] for name in ("mpi", "stacked")]

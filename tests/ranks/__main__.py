@@ -1,4 +1,4 @@
-"""`mpirun -n N python tests/ranks [FOLDER FOR TEMPORARY FILES] [pytest's options]`."""
+"""The command `mpirun -n N python tests/ranks [FOLDER FOR TEMPORARY FILES] [pytest's options]`."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ mpi4py.rc.thread_level = "funneled"
 from mpi4py import MPI  # noqa: E402
 
 rank = MPI.COMM_WORLD.rank
-if rank > 0:  # one report is enough; what goes wrong is printed by conftest.py
+if rank > 0:  # one report is enough; conftest.py prints failures
     sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
 code = pytest.main(
     [

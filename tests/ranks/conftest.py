@@ -1,4 +1,4 @@
-"""These tests run under mpirun, all ranks the same ones. One failing rank ends all."""
+"""Fixtures of the tests under mpirun, which all ranks run alike. A failing rank ends all."""
 
 import sys
 
@@ -9,7 +9,7 @@ from mpi4py import MPI
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report):
-    """The other ranks would wait for this one for ever."""
+    """End all ranks after a failure: the others would wait for this one for ever."""
     if report.failed:
         rank = MPI.COMM_WORLD.rank
         print(f"rank {rank} failed {report.nodeid}\n{report.longreprtext}", file=sys.stderr)
@@ -18,7 +18,7 @@ def pytest_runtest_logreport(report):
 
 
 def communicators():
-    """The world, and the world backwards: a rank's number is not its place in the launch."""
+    """Return the world and its reverse, in which a rank differs from that of the launcher."""
     world = MPI.COMM_WORLD
     return {
         "world": lambda: world.Dup(),
@@ -35,5 +35,5 @@ def comm(request):
 
 @pytest.fixture
 def random(comm):
-    """The same numbers on every rank."""
+    """A generator with the same numbers on every rank."""
     return np.random.default_rng(comm.size)

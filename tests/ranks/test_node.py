@@ -62,7 +62,7 @@ def test_all_exchanges_give_the_same_bits(comm, random):
 
 
 def test_on_the_complete_graph_all_nodes_get_the_same_bits(comm, random):
-    """The own vector is added in its place: no node's sum has an order of its own."""
+    """A node adds its own vector at its place in rank order, so all nodes sum in one order."""
     everyone = random.standard_normal((comm.size, 4, 9))
     node = Node(
         comm,
@@ -80,7 +80,7 @@ def test_on_the_complete_graph_all_nodes_get_the_same_bits(comm, random):
 
 
 def test_combine_adds_in_rank_order(comm):
-    """Bit by bit what a plain loop gives, also in pieces."""
+    """The sum has the bits of a plain loop, also when it is made in pieces."""
     random = np.random.default_rng(comm.rank)
     for length in (1, 10, WeightedSum.PIECE, 2 * WeightedSum.PIECE + 3):
         row = Row(2, (0, 1, 3, 7), random.random(4), random.random())

@@ -1,4 +1,4 @@
-"""`mpi_gt.run` on communicators of the caller's."""
+"""`mpi_gt.run` on communicators that the caller made."""
 
 import gc
 import signal
@@ -26,7 +26,7 @@ OPTIONS = {"iterations": 40, "seeds": 2, "problem": "huber:dim=6,spread=0.3"}
 
 
 def run_stacked(comm, **options):
-    """On one rank, for all."""
+    """The file is read on one rank, for all."""
     return comm.bcast(mpi_gt.run(stacked=True, **options) if comm.rank == 0 else None)
 
 
@@ -48,7 +48,7 @@ def test_equals_stacked(comm, exchange, graph):
 
 
 def test_every_exchange_gives_the_same_bits(comm, tmp_path_factory):
-    """In final.npz, whichever exchange made it."""
+    """final.npz is the same with every exchange."""
     written = set()
     for exchange in EXCHANGE_NAMES:
         out = comm.bcast(str(tmp_path_factory.mktemp("run") / exchange))
@@ -80,7 +80,7 @@ def test_softmax_equals_stacked(comm):
 
 
 def test_errors_leak_no_communicators(comm, monkeypatch):
-    """MPICH has some two thousand of them."""
+    """MPICH has some two thousand communicators."""
     made, freed = [], []
     restart, free = Node.restart, Node.free
     monkeypatch.setattr(Node, "restart", lambda node: (made.append(node), restart(node)))
@@ -101,7 +101,7 @@ def test_two_runs_side_by_side_on_halves_of_the_world():
 
 
 def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, monkeypatch):
-    """Between two measurements the loop looks at nothing: the signal has it look."""
+    """Between two measurements the loop polls nothing; the signal makes it poll."""
     out = comm.bcast(str(tmp_path_factory.mktemp("run") / "stopped"))
     options = {"iterations": 1000, "log_every": 1000, "out": out, "quiet": True, "seeds": 2}
     stop, walk = StopRequest(), Node.stepper
@@ -143,7 +143,7 @@ def test_bad_input_is_an_error_on_every_rank(comm, options):
 
 
 def reachable_arrays(thing):
-    """Every array that can be reached from an object, through any kind of container."""
+    """Return every array that can be reached from an object, through any container."""
     seen, waiting, arrays = set(), [thing], []
     while waiting:
         item = waiting.pop()
@@ -158,7 +158,7 @@ def reachable_arrays(thing):
 
 
 def test_a_rank_holds_its_own_row_and_its_own_data_only(comm, tmp_path_factory):
-    """d is chosen so that the data of all nodes would be seen beside that of one."""
+    """With this d the data of all nodes would be far larger than that of one."""
     d, n = 120, comm.size
     path = None
     if comm.rank == 0:

@@ -1,4 +1,4 @@
-"""Debian's chromium without a window, spoken to over a pipe: enough to open a page and press keys.
+"""A browser without a window, driven over a pipe: enough to open a page and press keys.
 
 The protocol (https://chromedevtools.github.io/devtools-protocol) is JSON, each message ended by a
 null character, on file descriptors 3 and 4 of the browser: no other package is needed.
@@ -13,17 +13,17 @@ import subprocess
 import time
 from pathlib import Path
 
-from support import skip_or_fail
+from support import may_install, skip_without_root
 
 LIMIT = 40  # seconds for an answer
 
 
 def find_chromium() -> str:
-    """Where it is; installed first, where that is possible."""
+    """Return the path of the browser; install it first, if need be and possible."""
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if found := shutil.which(name):
             return found
-    if os.geteuid() == 0 and shutil.which("apt-get"):
+    if may_install():
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(["apt-get", "update", "-qq"], check=False, env=env, **quiet)
@@ -31,12 +31,11 @@ def find_chromium() -> str:
         subprocess.run(install, check=False, env=env, **quiet)
     if found := shutil.which("chromium"):
         return found
-    skip_or_fail("no chromium: as root on Debian it is installed, else `apt-get install chromium`")
-    raise AssertionError("unreachable")
+    skip_without_root("it installs chromium, if that is missing")
 
 
 class Browser:
-    """One tab. `problems` are the errors and warnings of its console, and what it asked for."""
+    """One tab. `problems` are the errors and warnings of its console, and its requests."""
 
     def __init__(self, profile: Path) -> None:
         theirs_in, self._out = os.pipe()
@@ -79,7 +78,7 @@ class Browser:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters):
-        """One command, and its answer; what the page reports meanwhile is kept."""
+        """Send a command and return its answer; keep what the page reports meanwhile."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -131,7 +130,7 @@ class Browser:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
 
     def do(self, script: str):
-        """The value of a JavaScript expression, promises awaited."""
+        """Return the value of a JavaScript expression, after awaiting promises."""
         done = self.send(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -152,7 +151,7 @@ class Browser:
             self.send("Input.dispatchKeyEvent", type=kind, **told)
 
     def screenshot(self, path: Path) -> None:
-        """All of the page, however high it is."""
+        """Write a picture of the whole page, however high it is."""
         size = self.send("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         image = self.send(

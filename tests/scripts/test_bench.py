@@ -1,13 +1,12 @@
 """The benchmark compares equal work: its reference in C ends where mpi-gt ends."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from support import temporary_files
+from support import ROOT_OF_REPOSITORY, temporary_files
 
-BENCH = Path(__file__).parent.parent / "scripts" / "bench"
+BENCH = ROOT_OF_REPOSITORY / "scripts" / "bench"
 RANKS = 4
 
 
@@ -58,7 +57,7 @@ def test_both_sides_of_an_option_take_turns(sides, machine, tmp_path, option):
     assert all(float(word) > 0 for word in printed.split())
     assert [len(line.split()) for line in printed.splitlines()] == [2, 2]
     table = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
-    runs_with, runs_without = 3, 2  # one is for neither
+    runs_with, runs_without = 3, 2  # one of the runs with it is a warm-up
     logged = 5 if option.startswith("log") else 2
     assert len(table) == 1 + 50 * (runs_with * logged + runs_without * 2)
     saved = {path.name for path in (tmp_path / "run").rglob("checkpoint*")}

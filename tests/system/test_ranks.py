@@ -1,10 +1,10 @@
-"""Starts the tests in tests/ranks under mpirun, on both MPIs and several numbers of ranks."""
+"""The tests of tests/ranks, started under mpirun on both MPIs and several numbers of ranks."""
 
 from pathlib import Path
 
 import pytest
 
-RANKS = Path(__file__).parent / "ranks"
+RANKS = Path(__file__).parent.parent / "ranks"
 THE_NUMBERS = "not backwards and (equals_stacked or all_exchanges)"
 
 
@@ -15,17 +15,17 @@ def test_ranks(openmpi, n, call, tmp_path):
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_ranks_of_mpich(mpich, n, call, tmp_path):
-    """All on two of them: more take the cores from each other."""
+    """All tests on two ranks only: more ranks compete for the cores."""
     require_all_pass(mpich, n, THE_NUMBERS if n != 2 else "", call, tmp_path)
 
 
 def test_ranks_without_the_kernels(openmpi, call, tmp_path):
-    """What sends and adds up is there twice."""
+    """The code that sends and sums exists twice, in C and in Python."""
     require_all_pass(openmpi, 3, "not backwards", call, tmp_path, MPI_GT_KERNELS="numpy")
 
 
 def test_sixteen_ranks(openmpi, call, tmp_path):
-    """What differs with their number; with MPICH a test of test_launch has so many."""
+    """The tests that depend on the number of ranks; for MPICH, test_launch has one on 16 ranks."""
     names = ("every_algorithm", "all_exchanges", "all_nodes", "topology", "mean_is", "side_by_side")
     require_all_pass(openmpi, 16, f"not backwards and ({' or '.join(names)})", call, tmp_path)
 

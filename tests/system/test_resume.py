@@ -1,17 +1,14 @@
 """Stopping, killing and resuming real ranks: to the bit what an uninterrupted run gives."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-from support import finish, skip_or_fail, start
-from test_checkpoint import assert_same, damage_flip
-from test_launch import facts, ranks_of, wait_for
+from resuming import assert_same, damage_flip
+from support import facts, finish, ranks_of, skip_without_root, start, wait_for
 
 from mpi_gt.cli.main import main
 from mpi_gt.rundir.checkpoint import glance, part_path
@@ -20,7 +17,7 @@ SIZE = ["-n", "4", "--seeds", "2", "--quiet", "--graph", "ring"]
 
 
 def far(out, iterations):
-    """Whether a run that measures every 10 iterations has come so far."""
+    """Return whether a run that measures every 10 iterations has come this far."""
     rows = out / "metrics.csv"
     return rows.exists() and len(rows.read_text().splitlines()) > iterations // 10 * 2
 
@@ -63,7 +60,7 @@ def test_stopped_by_a_signal_and_resumed_with_another_exchange(mpi, call, tmp_pa
 
 @pytest.mark.parametrize("way", ["USR1 to mpirun", "TERM to one rank", "USR1 to all", "file"])
 def test_every_way_to_ask(openmpi, way, tmp_path):
-    """Under a bare mpirun."""
+    """The ranks run under a bare mpirun."""
     require_stop(openmpi, way, tmp_path / "run")
 
 
@@ -106,7 +103,7 @@ def test_killed_on_one_mpi_and_resumed_on_another(openmpi, mpi, call, tmp_path):
 
 
 def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
-    """A rank or mpirun, by SIGKILL; resumed by a bare mpirun of Open MPI."""
+    """Kill a rank or mpirun by SIGKILL and resume under a bare mpirun of Open MPI."""
     words = [*KILLED[case], "--checkpoint-every", "20"]
     out = tmp_path / "run"
     process = begin(mpi, out, *words, iterations=10**7)
@@ -129,7 +126,7 @@ def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
 
 
 def test_other_exchanges_stop_and_go_on(openmpi, call, tmp_path):
-    """From one exchange to the next, a stop in each."""
+    """The run is stopped with each exchange and resumed with the next."""
     exchanges = ["neighbor", "p2p", "persistent-p2p", "rma", "nonblocking", "pickle"]
     out = tmp_path / "run"
     at = 0
@@ -195,72 +192,13 @@ def test_refused_on_other_ranks(openmpi, call, tmp_path):
     assert done.out.count("is finished") == 1
 
 
-def test_the_watchdog_names_the_silent_neighbour(mpi, tmp_path):
-    require_bark(mpi, "neighbor", tmp_path)
-
-
-def test_the_watchdog_of_another_exchange(openmpi, tmp_path):
-    require_bark(openmpi, "persistent-p2p", tmp_path)
-
-
-def require_bark(mpi, exchange, tmp_path):
-    out = tmp_path / "run"
-    words = ["--watchdog", "3", "--exchange", exchange, "--checkpoint-every", "200"]
-    words += ["--log-every", "1000000"]  # else it may be in a measurement that they wait
-    process = start(mpi.mpi_gt("run", *SIZE, "--iterations", "100000000", *words, "--out", out))
-    wait_for(lambda: (out / "checkpoints" / "b").exists() and glance(part_path(out, 0, 0)))
-    silent = rank_number(ranks_of(out), 2)
-    os.kill(silent, signal.SIGSTOP)
-    done = finish(process, limit=30)
-    assert done.code == 86, str(done)
-    assert facts(out)["status"] == "failed"
-    assert facts(out)["exit_code"] == 86
-    assert facts(out)["error"].endswith(f"silent: node 2 on {os.uname().nodename}")
-    assert "watchdog: node" in done.err
-    (report, *_) = (out / "watchdog").glob("*.json")
-    assert json.loads(report.read_text())["seconds"] >= 3
-    wait_for(lambda: not ranks_of(out), limit=15)
-
-
-def rank_number(pids, number):
-    """Which of the processes is that rank, by the environment its launcher gave it."""
-    names = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
-    for pid in pids:
-        for setting in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            if setting.startswith(names) and int(setting.split(b"=")[1]) == number:
-                return pid
-    raise AssertionError(f"no rank {number}")
-
-
-SLOW = """
-import sys, time
-import mpi_gt.problems.huber as module
-from mpi4py import MPI
-evaluate = module.Huber.evaluate
-
-def slow(self, x):
-    time.sleep(1 + 3 * (MPI.COMM_WORLD.rank == 1))
-    return evaluate(self, x)
-
-module.Huber.evaluate = slow
-from mpi_gt.cli import main
-sys.exit(main())
-"""
-
-
-def test_slow_measuring_is_no_reason_to_bark(openmpi, call, tmp_path):
-    """The others wait for rank 1 longer than an exchange may take."""
-    words = ["run", "--quiet", "--iterations", "20", "--log-every", "20", "--watchdog", "2"]
-    call(openmpi.mpirun(3, openmpi.python, "-c", SLOW, *words, "--out", tmp_path / "run"))
-
-
 def test_a_disk_that_is_full(openmpi, call, tmp_path):
-    """A small file system of its own, where the tests may mount one."""
+    """The run writes to a small file system, if the test may mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
-        skip_or_fail("mounting a small file system is not allowed here")
+        skip_without_root("it mounts a small file system")
     out = disk / "run"
     try:
         words = [
@@ -274,7 +212,7 @@ def test_a_disk_that_is_full(openmpi, call, tmp_path):
         ]
         process = start(openmpi.mpi_gt("run", *words, "--iterations", "100000000", "--out", out))
         wait_for(lambda: glance(part_path(out, 1, 0)).get("iteration", 0) > 100)
-        with contextlib.suppress(OSError):  # as far as it goes: the run writes as well
+        with contextlib.suppress(OSError):  # the run writes as well
             (disk / "filler").write_bytes(bytes(free_bytes(disk)))
         done = finish(process, limit=30)
         assert done.code == 1, str(done)
@@ -308,7 +246,7 @@ def test_status_of_a_run_under_a_bare_mpirun_that_was_killed(openmpi, tmp_path, 
 
     def told():
         assert main(["status", str(out)]) == 0
-        return "gone without a word" in capsys.readouterr().out
+        return "ended without an error message" in capsys.readouterr().out
 
     wait_for(told, limit=15)
-    assert facts(out)["status"] == "running"  # nobody was left to write
+    assert facts(out)["status"] == "running"  # no process was left to write it

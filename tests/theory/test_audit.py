@@ -26,7 +26,7 @@ def verdicts(told, form):
 
 
 def test_sums_against_a_second_implementation(tmp_path):
-    """Plain loops over nodes and the equations of the paper; nothing of the package's loop."""
+    """Compute the sums by plain loops over the paper's equations, without the package's loop."""
     n, d, T, a, b1, b2, lo, hi = 3, 2, 6, 0.1, 0.4, 0.8, 0.5, 2.0
     A = np.array([[2, 1, 0], [1, 1, 1], [0, 1, 2]]) / 3
     start = np.array([[0.3, -1.0], [2.0, 0.1], [-0.7, 0.4]])
@@ -107,7 +107,7 @@ def test_example_violates_lemma_3_as_printed_only(openmpi, call, tmp_path):
 
 
 def test_identities_and_lemma_2_on_ranks(mpi, call, tmp_path):
-    """At the paper's own parameters, where steps are long, and with momentum 0.9."""
+    """The paper's own parameters: long steps, and momentum 0.9."""
     words = ["-n", "3", "--problem", "huber:spread=0.5", "--iterations", "150", "--seeds", "3"]
     call(mpi.mpi_gt("run", *words, "--audit", "--out", "run", "--quiet"), cwd=tmp_path, limit=300)
     call(mpi.mpi_gt("run", *words, "--out", "bare", "--quiet"), cwd=tmp_path, limit=300)
@@ -116,7 +116,7 @@ def test_identities_and_lemma_2_on_ranks(mpi, call, tmp_path):
     assert all(one["verdict"] == "holds" for one in told["identities"].values())
     assert told["lemmas"]["2"]["paper"]["verdict"] == "holds"
     assert told["lemmas"]["2"]["paper"]["worst"]["ratio"] <= 1
-    # to look changes nothing
+    # measuring changes nothing
     with np.load(tmp_path / "run/final.npz") as seen, np.load(tmp_path / "bare/final.npz") as bare:
         np.testing.assert_array_equal(seen["x"], bare["x"])
 
@@ -183,7 +183,7 @@ def test_nodes_that_never_differ():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "gt"}, "the theory is that of gt-adaptive"),
+        ({"algorithm": "gt"}, "the theory covers Algorithm 1"),
         ({"algorithm": "gt-adaptive:schedule=sqrt"}, "constant stepsize"),
         ({"algorithms": "gt-adaptive,gt"}, "audit is for a run of one algorithm"),
         ({"L": -1.0}, "L must be finite"),

@@ -182,7 +182,7 @@ def test_a_suggestion_meets_every_condition(form, vmin):
 
 
 def test_constants_of_huber():
-    """L, G and sigma² bound what is seen, and an exact one is reached."""
+    """L, G and sigma² bound the measured values, and a constant called exact is attained."""
     place = Place(1, 4, (0, 1))
     problem = Huber(place, dim=3, spread=0.2)
     known = problem.constants()
@@ -208,7 +208,7 @@ def test_constants_of_huber():
 
 
 def test_constants_of_huber_by_hand():
-    """Phi = 0.6 and 0.8 in a row, threshold 2: diagonal, so that norms are seen at once."""
+    """Phi = 0.6 and 0.8, diagonal, so that its norms are obvious; threshold 2."""
     problem = Huber(Place(0, 1, (0,)), dim=2, threshold=2, phi="diagonal", noise=0, reduce="mean")
     problem._phi = np.array([[0.6, 0.8]])
     known = problem.constants()
@@ -297,7 +297,7 @@ def test_constants_that_are_given(capsys, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--algorithm", "gt"], "the theory is that of gt-adaptive"),
+        (["--algorithm", "gt"], "the theory covers Algorithm 1"),
         (["--algorithm", "gt-adaptive:schedule=sqrt"], "constant stepsize"),
         (["--L", "-1"], "L must be finite and >= 0"),
         (["--G", "nan"], "G must be finite and >= 0"),

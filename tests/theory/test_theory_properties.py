@@ -1,4 +1,4 @@
-"""On random small graphs, problems and parameters: what the theory says is so."""
+"""The statements of the theory on random small graphs, problems and parameters."""
 
 import tempfile
 from collections import Counter
@@ -18,7 +18,7 @@ from mpi_gt.graphs import WEIGHTS, build_network, rho
 from mpi_gt.theory import Corrected
 from mpi_gt.theory.constants import audited_algorithm, combine, setting_of
 
-# the same examples each time, so that a failure is there for the next one to see
+# the same examples each time, so that a failure can be repeated
 fixed = settings(
     derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
@@ -43,7 +43,7 @@ def methods(draw, beta2s=DECAYS):
 
 @st.composite
 def cases(draw):
-    """Options of a run, without its alpha."""
+    """Draw the options of a run, without its alpha."""
     threshold, spread = draw(st.floats(0.3, 4)), draw(st.sampled_from((0, 0.5, 5, 50)))
     kind = f"threshold={threshold:.3f},spread={spread},noise={draw(st.sampled_from((0, 0.2)))}"
     return {
@@ -62,12 +62,12 @@ def cases(draw):
 
 @st.composite
 def constant_gradients(draw, folder):
-    """Each node with a gradient of its own that hardly changes: hard on Lemmas 3 and 6."""
+    """Draw a run whose nodes have different, nearly constant gradients: hard on Lemmas 3 and 6."""
     n = draw(st.sampled_from((2, 4)))
     sizes = st.floats(0.5, 2).map(lambda value: round(value, 3))
     slopes = draw(st.lists(sizes, min_size=n, max_size=n))
     signs = np.ones(n)
-    if draw(st.booleans()):  # they cancel out, and only s - s~ is left
+    if draw(st.booleans()):  # the gradients cancel out, and only s - s~ is left
         slopes, signs = [slopes[0]] * n, (-1.0) ** np.arange(n)
     # the residual stays past the threshold, so the gradient is Phi · threshold = the slope
     phi, theta = 1e-4 * np.array(slopes), 2e4 * signs
@@ -86,7 +86,7 @@ def constant_gradients(draw, folder):
 
 
 def run(case, alpha, apart):
-    """Audit the case, from nodes `apart` from one another."""
+    """Audit the case, with nodes that start `apart` from one another."""
     with tempfile.TemporaryDirectory() as folder:
         dim = int(case["problem"].partition("dim=")[2][:1] or 1)
         x1 = apart * np.random.default_rng(case["seed"]).standard_normal((case["n"], dim))
@@ -97,7 +97,7 @@ def run(case, alpha, apart):
 
 
 def largest_alpha(case):
-    """Of Lemma 6, corrected."""
+    """Return the largest alpha that the corrected Lemma 6 allows."""
     config = RunConfig.of({**case, "quiet": True})
     experiment = build(config, None)
     graph = experiment.facts["graph"]
@@ -158,7 +158,7 @@ def test_clip_is_non_expansive(pairs, lowest, highest):
     a, b = np.array(pairs).T
     clipped = clip(a, lowest, highest), clip(b, lowest, highest)
     assert (np.abs(clipped[0] - clipped[1]) <= np.abs(a - b)).all()
-    # and so nodes are no farther from their mean after it than before
+    # so mixing never moves nodes away from their mean
     after, before = np.std(clipped, axis=0), np.std([a, b], axis=0)
     assert (after <= before * (1 + 1e-12)).all()
     assert ((clipped[0] >= lowest) & (clipped[0] <= highest)).all()

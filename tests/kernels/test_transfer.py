@@ -1,0 +1,195 @@
+"""Packing, sending and summing in the kernels against their Python reference, to the last bit."""
+
+import numpy as np
+import pytest
+
+from mpi_gt import kernels
+from mpi_gt.comm.exchange import Message
+from mpi_gt.kernels import reference as twins
+
+pytestmark = pytest.mark.usefixtures("kernels_built")
+
+
+class Sent:
+    """A transfer to nobody: the receive buffers are filled beforehand, and calls are recorded."""
+
+    def __init__(self, way, counts=(2,), degree=4, shape=(3, 4), dtype=np.float64, blocking=False):
+        random = np.random.default_rng(degree)
+        self.calls = []
+        self.checked = None
+
+        class Node(way.NodeCounters):
+            def check_headers(node, headers):
+                self.checked = headers.copy()
+
+        self.node = Node()
+        self.node.iteration, self.node.stop_at, self.node.waits = 5, 2**63 - 1, 0
+        self.node.bytes_sent = 0
+        self.messages = [Message(degree, count, shape, np.dtype(dtype)) for count in counts]
+        for message in self.messages:
+            for received in message.received:
+                received[:] = random.standard_normal(received.shape)
+            message.headers[:] = 5, 2**63 - 1
+        weights = random.random(degree + 1).astype(dtype)
+        buffers = tuple((m.header, m.headers, m.slots, m.received) for m in self.messages)
+        finish = None if blocking else lambda which: self.note("finish", which)
+        self.transfer = way.Transfer(
+            self.node, self, buffers, weights, degree // 2, 99,
+            lambda: self.note("start"), finish, self.fill,
+        )  # fmt: skip
+        self.transfer.results = tuple(way.PendingMix(self.transfer, i) for i in range(sum(counts)))
+
+    def note(self, *what):
+        assert self.node.waiting is self
+        self.calls.append(what)
+
+    def fill(self, *vectors):
+        vectors = iter(vectors)
+        for message in self.messages:
+            mine = tuple(next(vectors) for _ in message.slots)
+            message.fill(self.node.iteration, self.node.stop_at, mine)
+
+
+def both(*arguments, **options):
+    return [Sent(way, *arguments, **options) for way in (kernels.C, twins)]
+
+
+@pytest.mark.parametrize("degree", [0, 1, 4, 9, 70])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_same_sums(degree, dtype):
+    for length in (1, 10, 5000):
+        z = np.random.default_rng(0).standard_normal(length).astype(dtype)
+        sums = []
+        for sent in both((1,), degree, (length,), dtype):
+            (pending,) = sent.transfer(z)
+            sums.append(pending.wait())
+        assert sums[0].dtype == dtype
+        np.testing.assert_array_equal(*sums)
+
+
+@pytest.mark.parametrize("counts", [(2,), (1, 1)])
+@pytest.mark.parametrize("blocking", [False, True])
+def test_the_same_transfers(counts, blocking):
+    vectors = np.random.default_rng(0).standard_normal((2, 3, 4))
+    seen = []
+    for sent in both(counts, blocking=blocking):
+        first, second = sent.transfer(*vectors)
+        results = second.wait(), first.wait()
+        assert sent.node.waiting is None
+        assert sent.checked is None
+        with pytest.raises(RuntimeError, match="waited for already"):
+            first.wait()
+        seen.append(
+            (sent.calls, sent.node.waits, sent.node.bytes_sent,
+             [m.send.tobytes() for m in sent.messages], [z.tobytes() for z in results])
+        )  # fmt: skip
+    assert seen[0] == seen[1]
+    assert seen[0][0][0] == ("start",)
+    finished = [("finish", which) for which in range(len(counts))]
+    assert seen[0][0][1:] == ([] if blocking else finished[::-1])
+
+
+def test_a_header_that_differs_is_checked():
+    for sent in both():
+        sent.messages[0].headers[2, 1] = 40
+        for pending in sent.transfer(*np.ones((2, 3, 4))):
+            pending.wait()
+        assert sent.checked[2].tolist() == [5, 40]
+
+
+@pytest.mark.parametrize("odd", [np.ones((3, 4), np.float32), np.ones((4, 3)).T, np.ones((2, 4))])
+def test_vectors_of_another_kind(odd):
+    sends = []
+    for sent in both():
+        vectors = np.zeros((3, 4)), odd
+        if odd.shape == (3, 4):
+            for pending in sent.transfer(*vectors):
+                pending.wait()
+        else:
+            with pytest.raises(ValueError, match=r"a vector of shape \(2, 4\)"):
+                sent.transfer(*vectors)
+        sends.append(sent.messages[0].send.tobytes())
+    assert sends[0] == sends[1]
+
+
+def test_results_are_the_caller_s_own():
+    """The kernels reuse an array only if nobody else holds it, or a part of it."""
+    (sent, _) = both((1,), shape=(6,))
+    kept = []
+    for t in range(20):
+        (pending,) = sent.transfer(np.full(6, float(t)))
+        mixed = pending.wait()
+        kept.append((mixed if t % 3 else mixed[1:3], mixed.copy() if t % 3 else mixed[1:3].copy()))
+        if t % 4 == 0:
+            mixed.flags.writeable = False
+    for array, then in kept:
+        np.testing.assert_array_equal(array, then)
+    del mixed, array, kept, then
+    (pending,) = sent.transfer(np.zeros(6))
+    assert pending.wait().flags.writeable
+
+
+def test_a_transfer_that_is_timed():
+    for sent in both(counts=(1,)):
+        stamps = np.zeros(100, dtype=np.int64)
+        stamps[0] = 1
+        sent.transfer.watch(stamps, 7, 8)
+        (pending,) = sent.transfer(np.ones((3, 4)))
+        pending.wait()
+        assert stamps[0] == 9
+        assert stamps[1:9:2].tolist() == [7, 8, 7, 8]
+        assert (np.diff(stamps[2:9:2]) >= 0).all()
+
+
+@pytest.mark.parametrize("way", [kernels.C, twins], ids=["compiled", "twin"])
+def test_mix_has_a_transfer_for_each_number_of_vectors(way):
+    made = []
+
+    def make(*vectors):
+        made.append(len(vectors))
+        return Sent(way, (len(vectors),)).transfer
+
+    mix = way.Mix(make)
+    z = np.ones((3, 4))
+    (one,) = mix(z)
+    with pytest.raises(RuntimeError, match="never waited for"):
+        mix(z, z)
+    one.wait()
+    for pending in mix(z, z):
+        pending.wait()
+    mix(z)[0].wait()
+    assert made == [1, 2]
+
+
+def test_buffers_that_do_not_fit_are_refused():
+    node, weights = kernels.C.NodeCounters(), np.ones(3)
+    header, headers = np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
+    slot, received = np.zeros((1, 4)), np.zeros((2, 4))
+
+    def make(message=(header, headers, (slot,), (received,)), weights=weights, place=1):
+        nothing = int
+        return kernels.C.Transfer(node, None, (message,), weights, place, 0, nothing, None, nothing)
+
+    make()
+    with pytest.raises(TypeError, match="takes 1 vectors"):
+        make()(slot, slot)
+    for message in (
+        (header[:1], headers, (slot,), (received,)),
+        (header, headers[:1], (slot,), (received,)),
+        (header, headers[:, ::-1], (slot,), (received,)),
+        (header, headers.astype(object), (slot,), (received,)),
+        (header, headers, (slot,), (received.astype(">f8"),)),
+        (header, headers, (slot,), (received[:1],)),
+        (header, headers, (slot,), (received[:, :3],)),
+        (header, headers, (slot.astype(np.float32),), (received,)),
+        (header, headers, (slot,), (received.T.copy().T,)),
+        (header, headers, (slot, slot), (received,)),
+        (header, headers, (), ()),
+    ):
+        with pytest.raises(ValueError, match=r"do not match|at least one vector"):
+            make(message)
+    for wrong in ({"weights": np.ones(3, int)}, {"place": 3}, {"place": -1}):
+        with pytest.raises(ValueError, match="weights"):
+            make(**wrong)
+    with pytest.raises(ValueError, match="no such vector"):
+        kernels.C.PendingMix(make(), 1)

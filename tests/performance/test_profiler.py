@@ -1,0 +1,125 @@
+"""`mpi-gt profile` on real ranks: shares, waiting time, traffic, the trace and the straggler."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from support import FIGURES
+
+from mpi_gt.display.performance import explanations
+from mpi_gt.performance.phases import (
+    ITERATION,
+    PHASES,
+)
+from mpi_gt.performance.profiler import straggler_of
+
+
+def test_a_straggler_stands_out_or_there_is_none():
+    own = np.array([1e-3, 1.1e-3, 6e-3, 0.9e-3])
+    found = straggler_of(own, mean=6.5e-3)
+    assert found["node"] == 2
+    assert found["excess"] == pytest.approx(5e-3)
+    assert straggler_of(np.array([1e-3, 1.1e-3, 1.3e-3]), mean=6e-3) is None
+    assert straggler_of(np.array([1e-3]), mean=1e-3) is None
+
+
+def profiled(directory):
+    return json.loads((directory / "profile.json").read_text())
+
+
+def check_trace(path, ranks):
+    """Check the Chrome trace format: slices nest and end, flows pair up, times never decrease."""
+    trace = json.loads(path.read_text())
+    events = trace["traceEvents"]
+    assert {event["tid"] for event in events} == set(range(ranks))
+    sent, arrived = {}, {}
+    for rank in range(ranks):
+        stack, last = [], -np.inf
+        for event in (e for e in events if e["tid"] == rank and e["ph"] != "M"):
+            assert event["ts"] >= last
+            last = event["ts"]
+            if event["ph"] == "B":
+                stack.append(event["name"])
+            elif event["ph"] == "E":
+                assert stack.pop() == event["name"]
+            elif event["ph"] == "s":
+                assert stack[-1] == "exchange: post"
+                assert event["id"] not in sent
+                sent[event["id"]] = event["ts"]
+            else:
+                assert event["ph"] == "f"
+                assert event["bp"] == "e"
+                assert stack[-1].startswith("exchange")
+                assert event["id"] not in arrived
+                arrived[event["id"]] = event["ts"]
+        assert not stack
+    assert sent.keys() == arrived.keys()
+    assert all(sent[key] <= arrived[key] for key in sent)
+    return Counter(event["name"] for event in events if event["ph"] == "B"), len(sent)
+
+
+def test_a_profile(mpi, call, tmp_path):
+    require_sound_profile(mpi, "nonblocking", call, tmp_path)
+
+
+@pytest.mark.parametrize("exchange", ["neighbor", "persistent"])
+def test_a_profile_of_other_exchanges(openmpi, exchange, call, tmp_path):
+    require_sound_profile(openmpi, exchange, call, tmp_path)
+
+
+def require_sound_profile(mpi, exchange, call, tmp_path):
+    options = ["run", "-n", "4", "--graph", "ring", "--iterations", "150", "--exchange", exchange]
+    call(mpi.mpi_gt(*options, "--out", tmp_path / "plain", "--quiet"))
+    window = ["--trace-iterations", "20:29"]
+    done = call(mpi.mpi_gt(*options, "--profile", *window, "--out", tmp_path / "a"), env=FIGURES)
+    assert "of which waiting" in done.out
+    assert (tmp_path / "plain" / "final.npz").read_bytes() == (
+        tmp_path / "a" / "final.npz"
+    ).read_bytes()
+
+    found = profiled(tmp_path / "a")
+    shares = {name: phase["share"] for name, phase in found["phases"].items()}
+    assert sum(shares[name] for name in ITERATION) == pytest.approx(1)
+    assert all(shares[name] > 0 for name in ITERATION)
+    for rank in range(4):
+        waiting = found["waiting"]["by_rank"][rank]
+        assert 0 <= waiting <= found["phases"]["exchange"]["by_rank"][rank]
+    assert found["ratio_to_stacked"] > 0
+    messages = 2 if exchange == "nonblocking" else 1
+    assert found["messages_by_rank"] == [150 * 2 * messages] * 4
+    assert found["traffic"][0] == [0, 150 * 160, 0, 150 * 160]
+    assert (found["hidden_share"] > 0) == (exchange != "neighbor") or found["hidden_share"] == 0
+    run = json.loads((tmp_path / "a" / "run.json").read_text())
+    assert run["exchange"] == {"name": exchange}
+    # the two clocks see the same loop; the run's own also counts the first gradient, at x_1
+    assert 0.1 < found["seconds_per_iteration"] / run["seconds_per_iteration"] < 2
+
+    slices, flows = check_trace(tmp_path / "a" / "trace.json", 4)
+    assert slices["gradient"] == 4 * 10
+    assert slices["iteration 20"] == 4
+    assert flows == 10 * 4 * 2 * messages
+    with np.load(tmp_path / "a" / "profile.npz") as file:
+        assert file["rank_3"].shape == (150, len(PHASES) + 1)
+        assert file["columns"].tolist() == [*PHASES, "waiting"]
+    assert (tmp_path / "a" / "profile.png").stat().st_size > 10_000
+
+
+def test_the_profile_names_the_straggler(openmpi, call, tmp_path):
+    out = ["--iterations", "60", "--log-every", "60", "--out", tmp_path / "a"]
+    done = call(openmpi.mpi_gt("profile", "-n", "4", "--straggler", "node=2,ms=20", *out))
+    assert "straggler: node 2" in done.out
+    slow = profiled(tmp_path / "a")["straggler"]
+    assert slow["node"] == 2
+    assert slow["excess"] == pytest.approx(0.02, rel=0.5)
+    waiting = profiled(tmp_path / "a")["waiting"]["by_rank"]
+    assert waiting[2] < min(waiting[:2] + waiting[3:])
+
+
+def test_one_rank_has_nobody_to_wait_for(openmpi, call, tmp_path):
+    words = ["profile", "-n", "1", "--iterations", "20", "--quiet", "--out", tmp_path / "a"]
+    call(openmpi.mpi_gt(*words))
+    found = profiled(tmp_path / "a")
+    assert found["waiting"]["mean"] == 0
+    assert found["traffic"] == [[0]]
+    assert explanations(found)

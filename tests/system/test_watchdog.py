@@ -1,0 +1,71 @@
+"""The watchdog on real ranks: it names the silent neighbour, and does not bark at slow work."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from support import facts, finish, ranks_of, start, wait_for
+
+from mpi_gt.rundir.checkpoint import glance, part_path
+
+SIZE = ["-n", "4", "--seeds", "2", "--quiet", "--graph", "ring"]
+
+
+def test_the_watchdog_names_the_silent_neighbour(mpi, tmp_path):
+    require_bark(mpi, "neighbor", tmp_path)
+
+
+def test_the_watchdog_of_another_exchange(openmpi, tmp_path):
+    require_bark(openmpi, "persistent-p2p", tmp_path)
+
+
+def require_bark(mpi, exchange, tmp_path):
+    out = tmp_path / "run"
+    words = ["--watchdog", "3", "--exchange", exchange, "--checkpoint-every", "200"]
+    words += ["--log-every", "1000000"]  # else ranks may wait in a measurement
+    process = start(mpi.mpi_gt("run", *SIZE, "--iterations", "100000000", *words, "--out", out))
+    wait_for(lambda: (out / "checkpoints" / "b").exists() and glance(part_path(out, 0, 0)))
+    silent = rank_number(ranks_of(out), 2)
+    os.kill(silent, signal.SIGSTOP)
+    done = finish(process, limit=30)
+    assert done.code == 86, str(done)
+    assert facts(out)["status"] == "failed"
+    assert facts(out)["exit_code"] == 86
+    assert facts(out)["error"].endswith(f"silent: node 2 on {os.uname().nodename}")
+    assert "watchdog: node" in done.err
+    (report, *_) = (out / "watchdog").glob("*.json")
+    assert json.loads(report.read_text())["seconds"] >= 3
+    wait_for(lambda: not ranks_of(out), limit=15)
+
+
+def rank_number(pids, number):
+    """Return the process of that rank, by the environment that its launcher gave it."""
+    names = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
+    for pid in pids:
+        for setting in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if setting.startswith(names) and int(setting.split(b"=")[1]) == number:
+                return pid
+    raise AssertionError(f"no rank {number}")
+
+
+SLOW = """
+import sys, time
+import mpi_gt.problems.huber as module
+from mpi4py import MPI
+evaluate = module.Huber.evaluate
+
+def slow(self, x):
+    time.sleep(1 + 3 * (MPI.COMM_WORLD.rank == 1))
+    return evaluate(self, x)
+
+module.Huber.evaluate = slow
+from mpi_gt.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_slow_measuring_is_no_reason_to_bark(openmpi, call, tmp_path):
+    """The others wait for rank 1 longer than an exchange may take."""
+    words = ["run", "--quiet", "--iterations", "20", "--log-every", "20", "--watchdog", "2"]
+    call(openmpi.mpirun(3, openmpi.python, "-c", SLOW, *words, "--out", tmp_path / "run"))

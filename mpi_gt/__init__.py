@@ -15,12 +15,33 @@ __all__ = ["Diverged", "Stopped", "UserError", "__version__", "run"]
 
 
 def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
-    """Run one experiment on the ranks of `comm`; every rank calls it with the same options.
+    """Run one experiment, one node per rank of `comm`.
 
-    The options are those of `mpi-gt run`, with _ for - (`log_every=10`); without `out` nothing
-    is written, and without `quiet=False` nothing is shown; no signal is caught, and without
-    `watchdog=SECONDS` no process ended. `stacked=True, n=16` runs all nodes
-    in this process, without MPI.
+    Collective: every rank calls it with the same options. No signal is caught.
+
+    Parameters
+    ----------
+    comm
+        The communicator of the run. None is for `stacked=True, n=16`, which runs all nodes in
+        this process, without MPI.
+    **options
+        The options of `mpi-gt run`, with _ for - (`log_every=10`). Three defaults differ from
+        the command line: without `out` no file is written, without `quiet=False` nothing is
+        shown, and without `watchdog=SECONDS` a rank that waits forever is not ended.
+
+    Returns
+    -------
+    Result
+        This rank's outputs; on root the metrics and the facts of the run as well.
+
+    Raises
+    ------
+    UserError
+        The options cannot be used.
+    Diverged
+        A value is no longer finite.
+    Stopped
+        A file `stop` in the run directory `out` asked for it; a checkpoint is saved.
     """
     from .config import RunConfig
     from .engine.run import run as run_experiment

@@ -1,3 +1,5 @@
+"""`python -m mpi_gt`, the same as the command `mpi-gt`."""
+
 import sys
 
 from .cli.main import main

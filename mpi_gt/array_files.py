@@ -1,8 +1,6 @@
-"""Numbers from users' files, checked: real, finite, and what the suffix promises."""
+"""Arrays from users' .npy, .npz and .csv files, checked to be real and finite."""
 
 import warnings
-import zipfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,9 @@ from .errors import UserError
 
 Array = NDArray[Any]
 
-UNREADABLE = (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
-
 
 def read_array(path: Path) -> Array:
-    """The array of a .npy file, as float64."""
+    """Return the array of a .npy file as float64."""
     array = _load(path, ".npy")
     if not isinstance(array, np.ndarray):
         raise UserError(f"cannot read {path} as a .npy file: it is an .npz file")
@@ -26,7 +22,7 @@ def read_array(path: Path) -> Array:
 
 
 def read_arrays(path: Path, names: Collection[str]) -> dict[str, Array]:
-    """Those of the named arrays that an .npz file holds, as float64."""
+    """Return those of the named arrays that an .npz file holds, as float64."""
     file = _load(path, ".npz")
     if isinstance(file, np.ndarray):
         raise UserError(f"cannot read {path} as an .npz file: it is a .npy file")
@@ -36,13 +32,13 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, Array]:
             try:
                 if name in file.files:
                     arrays[name] = _checked(f"{path}: {name}", file[name])
-            except UNREADABLE as error:
+            except _read_errors() as error:
                 raise UserError(f"cannot read '{name}' in {path}: {error}") from None
     return arrays
 
 
 def cast(name: str, array: Array, dtype: Any) -> Array:
-    """As that dtype; an error where a value is too large for it."""
+    """Return the array in that dtype; raise UserError if a value is too large for it."""
     with np.errstate(over="ignore", invalid="ignore"):
         smaller = array.astype(dtype)
     if not np.isfinite(smaller).all():
@@ -51,22 +47,30 @@ def cast(name: str, array: Array, dtype: Any) -> Array:
 
 
 def read_table(path: Path) -> Array:
-    """The numbers of a .csv file, one row a line."""
+    """Return the numbers of a .csv file, one row per line."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an empty file: its shape tells
+            warnings.simplefilter("ignore")  # about an empty file: the caller checks the shape
             table = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path} as a table of numbers: {error}") from None
     return _checked(f"{path}", table)
 
 
+def _read_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that numpy raises for damaged files."""
+    import zipfile  # not at the top: all ranks would import its compressors
+    import zlib
+
+    return OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error
+
+
 def _load(path: Path, suffix: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
-    except UNREADABLE as error:
-        # numpy's advice for a file of another kind is to load it unsafely
-        reason = "it is none" if "pickle" in str(error) else error
+    except _read_errors() as error:
+        # for a file of another format numpy advises loading pickles, which would be unsafe
+        reason = "it has another format" if "pickle" in str(error) else error
         raise UserError(f"cannot read {path} as a {suffix} file: {reason}") from None
 
 

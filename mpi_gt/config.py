@@ -1,4 +1,4 @@
-"""RunConfig: everything that decides what a run computes, checked before anything starts."""
+"""The configuration of a run, checked before anything starts, and its TOML files."""
 
 import math
 import sys
@@ -20,11 +20,6 @@ from .spec import convert, nearest, split_list
 from .trial import cut_iterations, cut_ranks
 from .user_classes import is_custom, located, resolve
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 DTYPES = ("float64", "float32")
 AUTO = "auto"
 LIMITS = {
@@ -44,31 +39,31 @@ LIMITS = {
 class Entry:
     """One algorithm of a run."""
 
-    label: str  # its name; its whole specification where the name is there twice
+    label: str  # the name; the whole specification if two entries have the same name
     algorithm: Algorithm
-    custom: bool  # a user's own class
-    method: str  # the label without the stepsize, where that is swept
-    lr: float | None  # that stepsize
+    custom: bool  # True: a user's own class
+    method: str  # the specification without the swept stepsize
+    lr: float | None  # the swept stepsize; None outside a sweep
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run, or a comparison of several algorithms (`algorithms`, a list of specifications).
+    """The options of one run, or of a comparison (`algorithms`, a list of specifications).
 
-    Field names are the command line's, with _ for -; `n` is the number of nodes.
+    Fields are named like the command-line options, with _ for -; `n` is the number of nodes.
     """
 
     problem: str = "huber"
     algorithm: str = "gt-adaptive"
     algorithms: str | None = None
     lr: str | None = None  # stepsizes to sweep: LOW..HIGH
-    points: int | None = None  # how many of them (two a decade)
-    graph: str | None = None  # er, unless `weights` brings its own
+    points: int | None = None  # number of stepsizes; None: two per decade
+    graph: str | None = None  # None: er, or the graph of a `weights` file
     weights: str | None = None
     iterations: int = 2000
     seeds: int = 1
     seed: int = 0
-    log_every: int | None = None  # iterations / 200, rounded up
+    log_every: int | None = None  # None: iterations / 200, rounded up
     exchange: str = "neighbor"
     dtype: str = "float64"
     x1: str | None = None
@@ -78,28 +73,32 @@ class RunConfig:
     stacked: bool = False
     data_dir: str | None = None
     profile: bool = False
-    trace_iterations: str | None = None  # A:B (a hundred in the middle)
+    trace_iterations: str | None = None  # A:B; None: a hundred in the middle
     straggler: str | None = None
     checkpoint_every: int | None = None  # iterations
     checkpoint_minutes: float | None = None
-    watchdog: int = 120  # seconds that an exchange may take; 0: any
-    resume: bool = False  # go on with the run in `out`, if there is one
-    audit: bool = False  # measure the theory
-    L: float | None = None  # for the theory, in place of the problem's own constants
+    watchdog: int = 120  # seconds that an exchange may take; 0: no limit
+    resume: bool = False  # continue the run in `out`, if there is one
+    audit: bool = False  # measure both sides of every statement of the theory
+    L: float | None = None  # for the theory, instead of the problem's own constants
     G: float | None = None
     sigma2: float | None = None
     f_star: float | None = None
     n: int | None = None
-    reserved: bool = False  # `out` was made for this run, and is empty
+    reserved: bool = False  # the front end made `out` for this run, and it is empty
 
     def __post_init__(self) -> None:
         if type(self.iterations) is int and self.iterations > cut_iterations(self.iterations):
             object.__setattr__(self, "iterations", cut_iterations(self.iterations))
-            object.__setattr__(self, "trace_iterations", None)  # they may be cut off
+            # the window may lie beyond the cut
+            object.__setattr__(self, "trace_iterations", None)
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "RunConfig":
-        """From options by name, checked. Made on one rank only: others may see other files."""
+        """Return the checked configuration with these options.
+
+        Only root calls it and sends the result: other ranks may see other files.
+        """
         known = {field.name: field.type for field in fields(cls)}
         for name in options:
             if name not in known:
@@ -112,7 +111,7 @@ class RunConfig:
         return config
 
     def check(self) -> None:
-        """A UserError for what cannot be run, as far as one can tell before building it."""
+        """Raise UserError for every mistake that shows before graph and data are built."""
         for name, (lowest, highest) in LIMITS.items():
             value = getattr(self, name)
             if value is not None and not lowest <= value <= highest:
@@ -123,7 +122,10 @@ class RunConfig:
                 value = getattr(self, name)
                 raise UserError(f"unknown {name} '{value}'{nearest(value, known)}")
         if (self.lr is not None or self.points is not None) and self.algorithms is None:
-            raise UserError("lr and points are for a sweep: they need algorithms as well")
+            raise UserError(
+                "lr and points are for a sweep, which needs algorithms as well; for one run set "
+                "the stepsize in the algorithm, as in gt:lr=0.1"
+            )
         self.check_performance_options()
         for name in ("L", "G", "sigma2", "f_star"):
             given = getattr(self, name)
@@ -141,32 +143,32 @@ class RunConfig:
             parse_weights(self.weights)
 
     def check_performance_options(self) -> None:
-        """What profile, trace and straggler ask of the rest."""
+        """Raise UserError if profile, trace or straggler do not fit the other options."""
         if self.profile and (self.stacked or self.algorithms is not None):
-            raise UserError("a profile is of one algorithm on MPI ranks: not stacked, not compared")
+            raise UserError("profile is for one algorithm on MPI ranks, not stacked, not compared")
         if self.profile and self.iterations > 10**7:
-            raise UserError("a profile keeps some 150 bytes an iteration: at most 1e7 of them")
+            raise UserError("a profile takes 150 bytes per iteration: at most 1e7 iterations")
         if (self.profile or self.audit) and self.resume:
-            raise UserError("profile and audit are of a whole run, not of one that goes on")
+            raise UserError("profile and audit need a whole run: they cannot resume one")
         if self.trace_iterations is not None and not self.profile:
             raise UserError("trace-iterations is for a profile: give --profile as well")
         if self.trace_iterations is not None:
             _ = self.trace_window
         if self.straggler is not None:
             if self.stacked:
-                raise UserError("a straggler needs ranks that wait for it: not stacked")
+                raise UserError("a straggler needs MPI ranks that wait for it: not stacked")
             slow = Straggler.of(self.straggler)
             if 0 < self.watchdog <= (slow.ms + slow.jitter) / 1000:
                 raise UserError(
-                    f"the watchdog would end a run with that straggler: give --watchdog more than "
-                    f"{self.watchdog}"
+                    "the watchdog would end a run with this straggler: give --watchdog more than "
+                    f"{self.watchdog} seconds"
                 )
             if self.n is not None and slow.node >= self.n:
                 raise UserError(f"--straggler: there is no node {slow.node} among {self.n}")
 
     @property
     def trace_window(self) -> range:
-        """The iterations that the trace shows, by default a hundred in the middle."""
+        """The iterations that the trace shows, by default a hundred in the middle of the run."""
         if self.trace_iterations is None:
             first = max(1, self.iterations // 2 - 50)
             return range(first, min(first + 100, self.iterations + 1))
@@ -182,7 +184,7 @@ class RunConfig:
 
     @property
     def log_interval(self) -> int:
-        """Iterations from one measurement, where all ranks meet, to the next."""
+        """The number of iterations from one measurement to the next."""
         return self.log_every or -(-self.iterations // (20 if self.profile else 200))
 
     @property
@@ -194,7 +196,7 @@ class RunConfig:
         return np.dtype(self.dtype)
 
     def entries(self) -> list[Entry]:
-        """The algorithms to run, each with a label of its own."""
+        """Return the algorithms to run, each with a unique label."""
         specs = [self.algorithm] if self.algorithms is None else split_list(self.algorithms)
         if not specs:
             raise UserError("no algorithm is named")
@@ -216,12 +218,12 @@ class RunConfig:
         return entries
 
     def parse_problem(self) -> tuple[str, Any, dict[str, Any]]:
-        """The problem's name, class and options."""
+        """Return the problem's name, class and options."""
         return resolve("problem", PROBLEMS, self.problem)
 
 
 def stepsizes(text: str, points: int | None) -> list[float]:
-    """LOW..HIGH as a grid in logarithmic steps, by default two a decade."""
+    """Return LOW..HIGH as a logarithmic grid, by default with two steps per decade."""
     low, dots, high = text.partition("..")
     first, last = (convert("lr", float, end.strip()) for end in (low, high or low))
     if not 0 < first <= last < math.inf or (first == last and (dots or points)):
@@ -234,6 +236,7 @@ def stepsizes(text: str, points: int | None) -> list[float]:
 
 
 def _with_stepsize(spec: str, lr: float) -> str:
+    """Return the specification with the option lr; raise UserError if it has one."""
     words = spec.split(":", 2 if is_custom(spec) else 1)
     rest = words.pop() if len(words) == (3 if is_custom(spec) else 2) else ""
     name = ":".join(words)
@@ -243,13 +246,11 @@ def _with_stepsize(spec: str, lr: float) -> str:
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
-    """What a Python caller may give in place of plain text and numbers, as these."""
+    """Convert an option from Python to the type of its field; raise UserError if that fails."""
     if isinstance(value, Path):
         value = str(value)
     if isinstance(value, np.integer):
         value = int(value)
-    if float in typing.get_args(kind) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
     if name == "dtype" and not isinstance(value, str):
         value = getattr(np.dtype(value), "name", value)
     kinds = typing.get_args(kind) or (kind,)
@@ -264,6 +265,7 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
 
 
 def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
+    """Return the name and the algorithm of a specification."""
     name, kind, options = resolve("algorithm", ALGORITHMS, spec)
     try:
         return name, kind(**options)
@@ -274,7 +276,7 @@ def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The options in a TOML file, under their command-line names (- or _)."""
+    """Return the options of a TOML file; its keys are command-line names with - or _."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -283,6 +285,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Return the table in a TOML text; `name` is the file's, for messages."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -290,7 +297,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 
 def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The options of a run in a TOML table, converted; `name` is the file's."""
+    """Convert a TOML table to the options of a run; `name` is the file's, for messages."""
     kinds = {
         field.name: field.type
         for field in fields(RunConfig)
@@ -313,7 +320,7 @@ def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def to_arguments(config: RunConfig) -> list[str]:
-    """The command that runs this configuration."""
+    """Return the arguments of `mpi-gt` that run this configuration."""
     words = ["run"]
     for name, value in asdict(config).items():
         flag = "-n" if name == "n" else "--" + name.replace("_", "-")

@@ -1,16 +1,22 @@
-"""The orderly ways for a run to end early, each with its exit code."""
+"""The errors with which a run ends early, and their exit codes."""
 
 from typing import Any
 
+STUCK_EXIT_CODE = 86
+"""Exit code of a run that the watchdog ended: a rank waited too long for its neighbours."""
+
 
 class UserError(Exception):
-    """The input cannot be used; the message says why and what would work."""
+    """An input that cannot be used; the message says why and what would work."""
 
     exit_code = 2
 
 
 class Diverged(Exception):
-    """A value is no longer finite; what was measured before is kept, `facts` is root's run.json."""
+    """A run in which some value is no longer finite; earlier measurements are kept.
+
+    On root, `facts` is the content of run.json.
+    """
 
     exit_code = 3
 
@@ -20,14 +26,10 @@ class Diverged(Exception):
 
 
 class Stopped(Exception):
-    """Asked to stop, all ranks have saved their state at the same iteration: it can go on."""
+    """A stop on request: all ranks saved a checkpoint at the same iteration, to resume from."""
 
     exit_code = 85
 
 
 class StorageError(Exception):
-    """The disk is full, or the directory gone: the message names the file."""
-
-
-STUCK_EXIT_CODE = 86
-"""The watchdog ended the run: a rank waited too long for its neighbours."""
+    """A failed write (a full disk, a removed directory); the message names the file."""

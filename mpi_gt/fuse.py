@@ -1,10 +1,11 @@
-"""Entrywise expressions, recorded once and run as one compiled loop.
+"""Fused steps: entrywise arithmetic, recorded once and then run as one compiled loop.
 
 An update of ten numpy calls takes ten trips through Python and memory; on many ranks that share
 a core this is most of an iteration. So a step that is marked `@fused` is called once with symbols
-in place of its arrays. What it does with them is recorded as programs for the compiled kernels,
-and these are run from then on, to the same bits: same operations, same order, none contracted.
-Without the kernels, or where a step does more than entrywise arithmetic, it is called as it is.
+in place of its arrays. Its operations on them are recorded as programs for the compiled kernels,
+which run from then on and give the same bits: the same operations in the same order, none
+contracted. Without the kernels, and if a step does more than entrywise arithmetic, the step itself
+is called.
 """
 
 from collections.abc import Callable
@@ -20,13 +21,30 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 def fused(step: Step) -> Step:
-    """Marks a `step` that depends on its arguments alone and is entrywise but for mix and grad."""
+    """Mark the `step` of an algorithm as suitable for recording.
+
+    Parameters
+    ----------
+    step : callable
+        A method `step(self, t, state, mix, grad)` whose result depends on its arguments and on
+        the algorithm's parameters alone, and which does entrywise arithmetic only, besides its
+        calls of `mix` and `grad`: the operators ``+ - * /``, ``abs``, and numpy's sqrt, minimum,
+        maximum, square, absolute and negative; ``**`` on numbers such as t only.
+
+    Returns
+    -------
+    callable
+        The same method. A step that turns out to do more is called as it is.
+    """
     step.fused = True  # type: ignore[attr-defined]
     return step
 
 
 def compiled(algorithm: Any, state: Any) -> Callable[..., Any]:
-    """`algorithm.step`, or what does the same quicker for states like this one."""
+    """Return a faster function with the results of `algorithm.step`, or else the step itself.
+
+    `state` shows how many arrays a State of this algorithm has.
+    """
     step: Callable[..., Any] = algorithm.step
     if kernels.C is None or not getattr(step, "fused", False) or not hasattr(state, "_fields"):
         return step
@@ -37,9 +55,9 @@ def compiled(algorithm: Any, state: Any) -> Callable[..., Any]:
 
 
 def entrywise(function: Callable[..., Array], arrays: int) -> Callable[..., Array]:
-    """An entrywise function of so many arrays of one shape, in compiled form where it can be.
+    """Return a compiled form of an entrywise function of `arrays` arrays, or the function itself.
 
-    Its `program` is then there for other kernels to run.
+    The compiled form has an attribute `program`, which other kernels can run.
     """
     if kernels.C is None:
         return function
@@ -48,9 +66,9 @@ def entrywise(function: Callable[..., Array], arrays: int) -> Callable[..., Arra
     except NotRecorded:
         return function
 
-    def call(*given: Array) -> Array:
-        answer: Array | None = program(*given, 0)
-        return function(*given) if answer is None else answer
+    def call(*operands: Array) -> Array:
+        result: Array | None = program(*operands, 0)
+        return function(*operands) if result is None else result
 
     call.program = program  # type: ignore[attr-defined]
     return call

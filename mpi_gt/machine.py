@@ -1,4 +1,4 @@
-"""The circumstances of a run: versions, MPI library, hosts, ranks per core, settings."""
+"""Facts of the machine: versions, MPI library, hosts, ranks per core, environment variables."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ SETTINGS = (
 
 
 def cores() -> int:
-    """The processor cores of this machine: threads of one core count once, as MPI counts slots."""
+    """Return the number of processor cores; the threads of one core count once, as MPI counts."""
     siblings = set()
     for file in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list"):
         with contextlib.suppress(OSError):
@@ -36,30 +36,33 @@ def cores() -> int:
 
 
 def mpi_library() -> str:
-    """What the MPI library says of itself; name and version are in the first line."""
+    """Return the MPI library's description of itself; its first line has name and version."""
     from mpi4py import MPI
 
     return MPI.Get_library_version().split("\x00")[0].strip()
 
 
 class RankFacts(NamedTuple):
-    """Where one rank is."""
+    """The host of one rank, with its cores and threads."""
 
     host: str
-    cores: int  # of that host
-    threads: int  # that its BLAS may start
+    cores: int  # of the host
+    threads: int  # that BLAS may start in this rank
 
 
 def rank_facts() -> RankFacts:
-    """Of this rank."""
+    """Return the facts of this rank."""
     threads = [os.environ.get(name, "1") for name in THREADS]
     counts = [int(text) for text in threads if text.isdecimal()]
     return RankFacts(socket.gethostname(), cores(), max(counts, default=1))
 
 
 def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
-    """What run.json says of where it ran; `ranks` of every rank, None without MPI."""
-    from . import kernels  # and with it numpy, which the parent of mpirun does without
+    """Return the facts of the machine for run.json.
+
+    `ranks` holds the facts of every rank; None without MPI.
+    """
+    from . import kernels  # here: it imports numpy, which the front end does without
 
     facts: dict[str, Any] = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -92,32 +95,40 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
 
 
 def placement_warnings(ranks: list[RankFacts], allotted: int) -> list[str]:
-    """What makes a run slow or its times useless, in plain words; `allotted` counts hosts."""
-    found = []
+    """Return warnings about a placement of ranks that makes a run slow or its times useless.
+
+    `allotted` is the number of hosts that the ranks could use.
+    """
+    warnings = []
     cores = {rank.host: rank.cores for rank in ranks}
     per_host = Counter(rank.host for rank in ranks)
     if allotted > 1 and len(ranks) > 1 and len(per_host) == 1:
-        found.append(
+        warnings.append(
             f"all {len(ranks)} ranks are on {ranks[0].host}, though there are {allotted} hosts: "
             "did the launcher get the list of hosts, or does it oversubscribe the first one?"
         )
     for host, count in per_host.items():
         if count > cores[host]:
-            found.append(
-                f"{count} ranks share {cores[host]} cores on {host}: the numbers are right, "
-                "but the times say little about a machine with a core for each rank"
+            warnings.append(
+                f"{count} ranks share {_count(cores[host], 'core')} on {host}: the results are "
+                "right, but the times say little about a machine with a core for each rank"
             )
     threads = max(rank.threads for rank in ranks)
     if threads > 1:
-        found.append(
+        warnings.append(
             f"BLAS may start {threads} threads in each rank, which get in one another's way: "
             "set OMP_NUM_THREADS=1 (or set none of " + ", ".join(THREADS) + ")"
         )
-    return found
+    return warnings
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version  # root's, and slow to import
+    # here: slow to import, and only root needs it
+    from importlib.metadata import PackageNotFoundError, version
 
     versions = {"python": f"{platform.python_version()} ({platform.python_compiler()})"}
     for package in PACKAGES:
@@ -133,7 +144,7 @@ def _thread_level(level: int) -> str:
 
 
 def hosts_allotted(env: Mapping[str, str] = os.environ) -> int:
-    """How many hosts there are to run on, as far as the environment tells; 1 where it does not."""
+    """Return the number of hosts of this job by its environment variables; 1 without any."""
     for name in ("MPI_GT_HOSTS", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES"):
         if env.get(name, "").isdecimal():
             return int(env[name])

@@ -1,4 +1,4 @@
-"""Specifications such as `huber:dim=10,noise=0`: a name and the options of what it names."""
+"""Specifications such as `huber:dim=10,noise=0`: a registered name and its options."""
 
 import contextlib
 import difflib
@@ -13,7 +13,7 @@ from .errors import UserError
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """What to add to "unknown ...": the likeliest intended word, and all that would do."""
+    """Return the end of an "unknown ..." message: the closest known word, and all of them."""
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.55)
     hint = f"; did you mean '{close[0]}'?" if close else ""
@@ -21,7 +21,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def split(text: str) -> tuple[str, dict[str, str]]:
-    """`name:key=value,key=value` as the name and its options, still text."""
+    """Split `name:key=value,key=value` into the name and its options, still as text."""
     name, _, rest = text.partition(":")
     options: dict[str, str] = {}
     for item in filter(None, _pieces(rest)):
@@ -48,7 +48,10 @@ def _pieces(text: str) -> list[str]:
 
 
 def split_list(text: str) -> list[str]:
-    """`a:k=v,l=w,b:k=v` as its items: one begins where a piece has no `=` before its colon."""
+    """Split the list `a:k=v,l=w,b:k=v` into `a:k=v,l=w` and `b:k=v`.
+
+    An item begins at each piece that has no `=` before its colon.
+    """
     items: list[str] = []
     for piece in _pieces(text):
         if piece and ("=" not in piece.partition(":")[0] or not items):
@@ -59,7 +62,7 @@ def split_list(text: str) -> list[str]:
 
 
 def parse(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any, dict[str, Any]]:
-    """The name, the registered thing, and its options converted to their declared types."""
+    """Return the name, the registered factory, and its options in their declared types."""
     name, options = split(text)
     if name not in registry:
         raise UserError(f"unknown {kind} '{name}'{nearest(name, registry)}")
@@ -70,8 +73,8 @@ def parse(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any, 
 def convert_options(
     what: str, factory: Callable[..., Any], options: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Each option as the type that the factory's signature declares for it."""
-    known = _options_of(factory)
+    """Convert each option to the type that the factory's signature declares for it."""
+    known = options_of(factory)
     converted = {}
     for key, value in options.items():
         if key not in known:
@@ -84,36 +87,27 @@ def convert_options(
 
 
 def has_option(factory: Callable[..., Any], key: str) -> bool:
-    return key in _options_of(factory)
+    """Return whether the factory takes this option."""
+    return key in options_of(factory)
 
 
 def default_of(factory: Callable[..., Any], key: str) -> Any:
-    return _options_of(factory)[key].default
+    """Return the default of one of the factory's options."""
+    return options_of(factory)[key].default
 
 
 def set_option(text: str, key: str, value: str) -> str:
-    """The specification with this option in place of its own, if it has one."""
+    """Return the specification with this option added or replaced."""
     name, options = split(text)
     options[key] = value
     return f"{name}:" + ",".join(f"{k}={v}" for k, v in options.items())
 
 
-def describe(name: str, factory: Callable[..., Any]) -> str:
-    """`name:key=default,...` with all options that the thing takes."""
-    items = []
-    for key, parameter in _options_of(factory).items():
-        default = "..." if parameter.default is None else str(parameter.default)
-        if typing.get_origin(parameter.annotation) is Literal:
-            default = "|".join(typing.get_args(parameter.annotation))
-        items.append(f"{key}={default}")
-    return f"{name}:{','.join(items)}" if items else name
-
-
-def _options_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters that have a default; others are not the user's to give."""
+def options_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters with a default; the user cannot set the others."""
     try:
         signature = inspect.signature(factory, eval_str=True)
-    except NameError:  # an annotation that cannot be evaluated: go by the defaults
+    except NameError:  # an annotation cannot be evaluated: the types of the defaults have to do
         signature = inspect.signature(factory)
     return {
         name: parameter
@@ -124,7 +118,7 @@ def _options_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def convert(what: str, declared: Any, text: str) -> Any:
-    """`text` as the declared type (int, float, bool, str, a Literal, or one of these or None)."""
+    """Convert `text` to the declared type: int, float, bool, str, a Literal, or `T | None`."""
     origin = typing.get_origin(declared)
     if origin in (Union, types.UnionType):
         declared = next(kind for kind in typing.get_args(declared) if kind is not type(None))
@@ -148,7 +142,7 @@ def convert(what: str, declared: Any, text: str) -> Any:
 
 
 def integer(what: str, text: str) -> int:
-    """A whole number; 2e4 is one as well."""
+    """Convert `text` to an int; 2e4 is a whole number too."""
     if re.fullmatch(r"[+-]?[0-9]{1,30}", text):
         return int(text)
     if re.fullmatch(r"[+-]?[0-9.]+[eE][+]?[0-9]{1,2}", text):

@@ -1,8 +1,8 @@
-"""Everything small: $MPI_GT_TRIAL=20 is for trying out commands that would take long.
+"""Trials: with $MPI_GT_TRIAL=20 a command that would take long runs on a small scale.
 
 No run then makes more than 20 iterations, no `-n` starts more than RANKS ranks, no experiment of
-`reproduce` has more than METHODS algorithms, and no figure of a bench takes more than 20
-milliseconds, whatever was asked for. The tests run every command of the README this way.
+`reproduce` has more than METHODS algorithms, and no measurement of `bench` takes more than 20
+milliseconds, whatever the options say. The tests run every command of the documentation this way.
 """
 
 import os
@@ -15,7 +15,7 @@ METHODS = 2
 
 
 def limit() -> int | None:
-    """The most iterations of a run; None where there is no such limit."""
+    """Return the largest number of iterations in a trial; None outside a trial."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
@@ -25,24 +25,28 @@ def limit() -> int | None:
 
 
 def cut_iterations(iterations: int) -> int:
+    """Return the number of iterations, in a trial at most its limit."""
     return min(iterations, limit() or iterations)
 
 
 def cut_ranks(n: int) -> int:
+    """Return the number of ranks, in a trial at most RANKS."""
     return n if limit() is None else min(n, RANKS)
 
 
 def cut_methods(number: int) -> int:
+    """Return the number of algorithms, in a trial at most METHODS."""
     return number if limit() is None else min(number, METHODS)
 
 
 def cut_seconds(seconds: float) -> float:
+    """Return the seconds of a measurement, in a trial at most 1 ms per allowed iteration."""
     most = limit()
     return seconds if most is None else min(seconds, most / 1000)
 
 
 def warnings() -> list[str]:
-    """For run.json: numbers of a trial are not those that were asked for."""
+    """Return the warning for run.json that the options were cut by a trial; else nothing."""
     most = limit()
     if most is None:
         return []

@@ -1,7 +1,7 @@
-"""Users' own classes, `my_module:MyClass`: loading them, and a trial before the run.
+"""Users' own algorithms and problems, `my_module:MyClass`: loaded, and checked before a run.
 
-The trial finds what a class lacks or returns in a wrong shape on one rank, in microseconds,
-where the run itself would hang or end in sixteen tracebacks.
+The checks call each method once, on one rank. They find a missing method or a wrong shape in
+microseconds, where the run itself would hang or end in one traceback per rank.
 """
 
 import importlib
@@ -26,19 +26,22 @@ METHODS = {"algorithm": ("init", "step"), "problem": ("gradient", "evaluate")}
 
 
 def is_custom(text: str) -> bool:
-    """`module:Class[:key=value,...]`; after the colon of a registered name comes `key=`."""
+    """Return whether `text` is `module:Class[:key=value,...]`, not a registered name.
+
+    After the colon of a registered name comes `key=`.
+    """
     _, colon, rest = text.partition(":")
     return bool(colon) and "=" not in rest.partition(":")[0] and bool(rest.strip())
 
 
 def resolve(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any, dict[str, Any]]:
-    """The name, class and options of a registered or of a user's own algorithm or problem."""
+    """Return the name, class and options of an algorithm or problem, registered or custom."""
     if not is_custom(text) or text.partition(":")[0].strip() in registry:
         return parse(kind, registry, text)
     module, _, rest = text.partition(":")
     name, options = split(rest)
-    found = _load(kind, module.strip(), name)
-    return name, found, convert_options(f"{kind} {module}:{name}", found, options)
+    user_class = _load(kind, module.strip(), name)
+    return name, user_class, convert_options(f"{kind} {module}:{name}", user_class, options)
 
 
 def _load(kind: str, module_name: str, class_name: str) -> type:
@@ -56,26 +59,26 @@ def _load(kind: str, module_name: str, class_name: str) -> type:
         ) from None
     except Exception as error:
         raise UserError(f"{what}: importing the module failed: {located(error)}") from None
-    found = getattr(module, class_name, None)
-    if not isinstance(found, type):
+    user_class = getattr(module, class_name, None)
+    if not isinstance(user_class, type):
         classes = [name for name, thing in vars(module).items() if isinstance(thing, type)]
         raise UserError(f"{what}: the module has no such class{nearest(class_name, classes)}")
-    lacking = [name for name in METHODS[kind] if not callable(getattr(found, name, None))]
-    lacking += sorted(set(getattr(found, "__abstractmethods__", ())) - set(lacking))
+    lacking = [name for name in METHODS[kind] if not callable(getattr(user_class, name, None))]
+    lacking += sorted(set(getattr(user_class, "__abstractmethods__", ())) - set(lacking))
     if lacking:
         raise UserError(f"{what} lacks {', '.join(f'{name}()' for name in lacking)}")
-    return found
+    return user_class
 
 
 def located(error: BaseException) -> str:
-    """The error with the file and line that raised it."""
+    """Return the text of an error with the file and line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"
 
 
 def call_user_code(what: str, make: Callable[[], Made]) -> Made:
-    """What a user's code gives; where it fails, one error that says where."""
+    """Return the result of a user's code; raise UserError with file and line if it fails."""
     try:
         return make()
     except UserError:
@@ -85,7 +88,7 @@ def call_user_code(what: str, make: Callable[[], Made]) -> Made:
 
 
 def check_problem(name: str, problem: Any, x: Array) -> None:
-    """Whether gradient and evaluate give what a run needs of them, at x (seeds, dim)."""
+    """Raise UserError unless the problem's methods return what a run needs, at x (seeds, dim)."""
     gradient = call_user_code(f"{name}.gradient", lambda: problem.gradient(1, x))
     _require_like(f"{name}.gradient", gradient, x.shape, x.dtype)
     xbar = _frozen(x.astype(np.float64))
@@ -105,9 +108,10 @@ def check_problem(name: str, problem: Any, x: Array) -> None:
 
 
 def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
-    """Whether init and step give States of arrays like x, with a mix that brings nothing.
+    """Raise UserError unless init and step return States of arrays like x.
 
-    All arrays they are given are read-only, and each result of mix must be waited for once.
+    `mix` here returns each vector unchanged. The arrays passed to the algorithm are read-only,
+    and it must wait exactly once for each result of `mix`.
     """
 
     def gradient(t: int, x: Array) -> Array:
@@ -117,7 +121,7 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
     _require_state(f"{name}.init", algorithm, state, x)
     for array in state:
         _frozen(array)
-    mix = _Trial(x)
+    mix = _IdentityMix(x)
     state = call_user_code(
         f"{name}.step", lambda: algorithm.step(1, state, mix, partial(gradient, 2))
     )
@@ -126,22 +130,24 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
         raise UserError(f"{name}.step must wait once for each result of mix")
 
 
-class _Trial:
-    """A mix that brings each node its own vector back."""
+class _IdentityMix:
+    """A mix without neighbours: each result is the vector itself."""
 
     def __init__(self, x: Array) -> None:
         self._x = x
-        self.results: list[_Still] = []
+        self.results: list[_Pending] = []
 
-    def __call__(self, *vectors: Array) -> "_Stills":
+    def __call__(self, *vectors: Array) -> "_PendingVectors":
         for vector in vectors:
-            _require_like("what is given to mix", vector, self._x.shape, self._x.dtype)
-        stills = _Stills(_Still(vector) for vector in vectors)
-        self.results += stills
-        return stills
+            _require_like("the argument of mix", vector, self._x.shape, self._x.dtype)
+        results = _PendingVectors(_Pending(vector) for vector in vectors)
+        self.results += results
+        return results
 
 
-class _Still:
+class _Pending:
+    """A result of mix that counts how often it is waited for."""
+
     def __init__(self, value: Array) -> None:
         self._value = value.copy()
         self.waited = 0
@@ -151,13 +157,16 @@ class _Still:
         return self._value
 
 
-class _Stills(tuple[_Still, ...]):
+class _PendingVectors(tuple[_Pending, ...]):
+    """All results of one call of mix; `wait` is for a call with a single vector."""
+
     def wait(self) -> Array:
         (only,) = self
         return only.wait()
 
 
 def _frozen(array: Array) -> Array:
+    """Make the array read-only, and return it."""
     array.flags.writeable = False
     return array
 

@@ -1,4 +1,7 @@
-"""Kills runs at random moments and resumes them; called by scripts/faults with the right Python."""
+"""The fault campaign: runs that are killed at random moments and resumed.
+
+Called by scripts/faults, with the Python of the chosen MPI.
+"""
 
 import argparse
 import csv
@@ -10,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 SIZE = ["--iterations", "400", "--log-every", "20", "--seeds", "2", "--quiet"]
@@ -20,51 +24,63 @@ CASES = (
     ["compare", "--algorithms", "gt,dsgd", "--checkpoint-every", "50"],
 )
 EXCHANGES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
-KILLS = 3  # a round, at most
-LIMIT = 120  # seconds until something counts as hanging
+KILLS = 3  # at most, per round
+LIMIT = 120  # seconds after which a process counts as hanging
+Result = tuple[list[dict[str, str]], bytes]
 
 
-def words_of(pid):
+def words_of(pid: int) -> list[str]:
+    """Return the command line of a process, word by word; an empty list if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return []
 
 
-def parents():
-    found = {}
+def parents() -> dict[int, int]:
+    """Return the parent of every process of this machine."""
+    parent_of = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            found[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+            parent_of[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-    return found
+    return parent_of
 
 
-def descendants(pid):
-    of = parents()
-    found = [pid]
-    for each in found:
-        found += [child for child, parent in of.items() if parent == each]
-    return found
+def descendants(pid: int) -> list[int]:
+    """Return a process and all its descendants."""
+    parent_of = parents()
+    family = [pid]
+    for member in family:
+        family += [child for child, parent in parent_of.items() if parent == member]
+    return family
 
 
-def ranks_in(out):
-    """The ranks that work in that directory, wherever they are now."""
+def ranks_in(out: Path) -> list[int]:
+    """Return the ranks that work in a run directory, also those without a parent."""
     mine = [pid for pid in parents() if str(out) in " ".join(words_of(pid))]
     return [pid for pid in mine if words_of(pid)[1:3] == ["-m", "mpi_gt"]]
 
 
 class Round:
-    """One run, killed up to KILLS times, resumed until it is finished."""
+    """One run that is killed up to KILLS times and resumed until it is finished."""
 
-    def __init__(self, number, case, dice, args, folder, duration):
-        self.out = folder / f"round-{number}"
-        self.case, self.dice, self.args = case, dice, args
+    def __init__(
+        self,
+        out: Path,
+        case: Sequence[str],
+        dice: random.Random,
+        ranks: int,
+        duration: float,
+    ) -> None:
+        self.out = out
+        self.case, self.dice, self.ranks = case, dice, ranks
         self.duration = duration
-        self.count = Counter()
+        self.count: Counter[str] = Counter()
 
-    def start(self, *words):
+    def start(self, *words: str) -> "subprocess.Popen[bytes]":
+        """Start mpi-gt with these arguments and a random exchange."""
         command = [
             sys.executable,
             "-m",
@@ -77,8 +93,8 @@ class Round:
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         )
 
-    def finish(self, process):
-        """Its exit code, None where it hangs. Ranks that outlive it for long hang as well."""
+    def finish(self, process: "subprocess.Popen[bytes]") -> int | None:
+        """Return the exit code of a process; None if it hangs, or ranks outlive it for long."""
         try:
             self.errors = process.communicate(timeout=LIMIT)[1].decode(errors="replace")
         except subprocess.TimeoutExpired:
@@ -95,8 +111,8 @@ class Round:
             time.sleep(0.1)
         return process.returncode
 
-    def wait_for_moment(self, process):
-        """Some time, or the midst of a checkpoint: a part of it is being written."""
+    def wait_for_moment(self, process: "subprocess.Popen[bytes]") -> None:
+        """Wait for a random time, or until a part of a checkpoint is being written."""
         if self.dice.random() < 0.5:
             self.moment = "any time"
             end = time.monotonic() + self.dice.uniform(0, self.duration)
@@ -112,21 +128,23 @@ class Round:
                 after -= 1
                 time.sleep(0.01)
 
-    def kill(self, process):
+    def kill(self, process: "subprocess.Popen[bytes]") -> None:
+        """Kill a rank, mpirun, or the front end."""
         family = descendants(process.pid)
         ranks = [pid for pid in family[1:] if words_of(pid)[1:3] == ["-m", "mpi_gt"]]
-        who = self.dice.choice(["rank", "rank", "mpirun", "parent"])
-        victims = {"rank": ranks, "mpirun": family[1:2], "parent": family[:1]}[who]
+        kind = self.dice.choice(["rank", "rank", "mpirun", "front end"])
+        victims = {"rank": ranks, "mpirun": family[1:2], "front end": family[:1]}[kind]
         if process.poll() is None and victims:
             try:
                 os.kill(self.dice.choice(victims), signal.SIGKILL)
             except ProcessLookupError:
                 return
-            self.count[f"{who} killed {self.moment}"] += 1
+            self.count[f"{kind} killed {self.moment}"] += 1
             self.count["kills"] += 1
 
-    def run(self):
-        begin = [*self.case, "-n", str(self.args.n), *SIZE, "--out", str(self.out)]
+    def run(self) -> None:
+        """Start, kill and resume the run until it ends or hangs."""
+        begin = [*self.case, "-n", str(self.ranks), *SIZE, "--out", str(self.out)]
         process = self.start(*begin)
         while True:
             if self.count["kills"] < KILLS:
@@ -138,24 +156,25 @@ class Round:
                 return
             if code == 0:
                 return
-            if code == 2 and not (self.out / "run.json").exists():  # it had not begun
+            if code == 2 and not (self.out / "run.json").exists():  # killed before it began
                 process = self.start(*begin)
                 continue
             if self.count["resumes"] > 2 * KILLS:
                 self.count["mismatches"] += 1
-                print(f"it does not come to an end: {self.errors}", file=sys.stderr)
+                print(f"the run does not finish: {self.errors}", file=sys.stderr)
                 return
             self.count["resumes"] += 1
             process = self.start("resume", str(self.out), "--quiet")
 
 
-def result(out):
+def result(out: Path) -> Result:
+    """Return the content of metrics.csv, without the seconds, and of final.npz."""
     with (out / "metrics.csv").open(newline="") as file:
         rows = [{**row, "seconds": ""} for row in csv.DictReader(file)]
     return rows, (out / "final.npz").read_bytes()
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi")
@@ -163,11 +182,11 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     dice = random.Random(args.seed)
-    count = Counter()
-    references = {}
+    count: Counter[str] = Counter()
+    references: dict[int, tuple[Result, float]] = {}
     with tempfile.TemporaryDirectory(prefix="mpi-gt-faults-") as name:
         folder = Path(name)
-        os.environ["TMPDIR"] = name  # what the killed leave goes with it
+        os.environ["TMPDIR"] = name  # files that killed processes leave behind go with it
         for number in range(1, args.rounds + 1):
             which = dice.randrange(len(CASES))
             if which not in references:
@@ -177,21 +196,22 @@ def main():
                 subprocess.run([sys.executable, "-m", "mpi_gt", *words], check=True)
                 references[which] = result(out), time.monotonic() - begin
             expected, duration = references[which]
-            one = Round(number, CASES[which], dice, args, folder, duration)
-            one.run()
-            ended = not one.count["hangs"] and not one.count["mismatches"]
-            if ended and result(one.out) != expected:
-                one.count["mismatches"] += 1
-            count += one.count
-            told = ", ".join(f"{what} {times}" for what, times in sorted(one.count.items()))
-            print(f"round {number}, {' '.join(CASES[which][:3])}: {told}", flush=True)
+            out = folder / f"round-{number}"
+            this = Round(out, CASES[which], dice, args.n, duration)
+            this.run()
+            ended = not this.count["hangs"] and not this.count["mismatches"]
+            if ended and result(out) != expected:
+                this.count["mismatches"] += 1
+            count += this.count
+            events = ", ".join(f"{event} {times}" for event, times in sorted(this.count.items()))
+            print(f"round {number}, {' '.join(CASES[which][:3])}: {events}", flush=True)
     print(
         f"{args.mpi}, {args.n} ranks: {args.rounds} rounds, {count['kills']} kills, "
         f"{count['resumes']} resumes, {count['mismatches']} mismatches, {count['hangs']} hangs"
     )
-    for what in sorted(count):
-        if "killed" in what:
-            print(f"  {what}: {count[what]}")
+    for event in sorted(count):
+        if "killed" in event:
+            print(f"  {event}: {count[event]}")
     sys.exit(bool(count["mismatches"] or count["hangs"]))
 
 

@@ -1,4 +1,4 @@
-"""Writes the README's results section; called by scripts/results."""
+"""The results in mpi_gt/manual/paper.md, made from finished studies; called by scripts/results."""
 
 import json
 import sys
@@ -10,39 +10,44 @@ BEGIN = "<!-- results: made by scripts/results -->"
 END = "<!-- end of results -->"
 
 
-def section(checkout, folder):
-    summary = json.loads((folder / "summary.json").read_text())
-    name = folder.name.removeprefix("reproduce-")
+def section(checkout: Path, study: Path) -> str:
+    """Write the picture of a study to .readme/, and return its section of the page."""
+    summary = json.loads((study / "summary.json").read_text())
+    name = study.name.removeprefix("reproduce-")
     picture = checkout / ".readme" / f"{name}.png"
-    with Image.open(folder / "figure.png") as figure:
-        smaller = figure.resize((figure.width * 2 // 3, figure.height * 2 // 3), Image.LANCZOS)
-        smaller.convert("P", palette=Image.ADAPTIVE, colors=128).save(picture, optimize=True)
+    with Image.open(study / "figure.png") as figure:
+        size = (figure.width * 2 // 3, figure.height * 2 // 3)
+        smaller = figure.resize(size, Image.Resampling.LANCZOS)
+        reduced = smaller.convert("P", palette=Image.Palette.ADAPTIVE, colors=128)
+        reduced.save(picture, optimize=True)
     versions = summary["versions"]
     library = summary["mpi"]["library"].partition(", package")[0] if summary["mpi"] else "no MPI"
     return "\n".join(
         [
             f"### {summary['title']}",
             "",
-            f"![{summary['title']}: loss and optimality gap](.readme/{picture.name})",
+            f"![{summary['title']}: loss and optimality gap](../../.readme/{picture.name})",
             "",
             f"`{summary['command']}`, finished {summary['finished'][:10]} with Python "
             f"{versions['python'].split()[0]}, numpy {versions['numpy']}, "
             f"mpi4py {versions['mpi4py']}, {library}.",
             "",
-            (folder / "summary.md").read_text(encoding="utf-8"),
+            (study / "summary.md").read_text(encoding="utf-8"),
         ]
     )
 
 
-def main():
-    checkout, *folders = map(Path, sys.argv[1:])
-    if not folders:
-        sys.exit("which directories? See the head of scripts/results")
-    readme = checkout / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    made = "\n".join(section(checkout, folder) for folder in folders)
-    readme.write_text(f"{before}{BEGIN}\n\n{made}\n{END}{after}", encoding="utf-8")
+def main() -> None:
+    checkout, *studies = map(Path, sys.argv[1:])
+    if not studies:
+        sys.exit("results: name the directories of finished studies (see scripts/results)")
+    page = checkout / "mpi_gt" / "manual" / "paper.md"
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        sys.exit(f"results: {page} lacks the lines between which the results go")
+    sections = "\n".join(section(checkout, study) for study in studies)
+    page.write_text(f"{before}{BEGIN}\n\n{sections}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The algorithms by their command-line names."""
+"""Algorithms by their command-line names."""
 
 from .base import Algorithm
 from .d_adabound import DAdaBound

@@ -1,4 +1,4 @@
-"""What every algorithm is: hyper-parameters, a State of arrays, `init` and `step`."""
+"""The interface of an algorithm: hyper-parameters, a State of arrays, `init` and `step`."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,15 +14,15 @@ Gradient = Callable[[Array], Array]
 
 
 class Pending(Protocol):
-    """A mixed vector that may still be travelling."""
+    """A mixed vector whose parts may still be on their way."""
 
     def wait(self) -> Array:
-        """sum_j A_ij z_j, in an array of the caller's own; to be called once."""
+        """Return sum_j A_ij z_j in an array that the caller owns. To be called once."""
         ...
 
 
 class Mix(Protocol):
-    """`mix(z, ...)` sends the vectors to the neighbours and gives one pending result for each."""
+    """A function that sends vectors to the neighbours and returns one pending result for each."""
 
     def __call__(self, *vectors: Array) -> "tuple[Pending, ...]": ...
 
@@ -31,19 +31,22 @@ class Mix(Protocol):
 class Algorithm(ABC):
     """One method: its hyper-parameters, and its update for one node.
 
-    `init(x, grad)` makes the State at t = 1, `step(t, state, mix, grad)` the State at t + 1.
-    `grad` is called once in each, at the new x, and draws afresh for that t. A State is a
-    NamedTuple of arrays of shape (seeds, dim) whose first is `x`. Arrays are never written to:
-    an update makes new ones.
+    A subclass is a frozen dataclass; its fields are the options of its specification. Its State
+    is a NamedTuple of arrays of shape (seeds, dim) whose first field is `x`. No array is ever
+    changed in place: an update makes new ones.
+
+    Options:
+        lr > 0: stepsize a
+        schedule: constant for a_t = a, sqrt for a_t = 100 a / (100 + sqrt t)
     """
 
     lr: float = 0.01
     schedule: Literal["constant", "sqrt"] = "constant"
 
     display_name: ClassVar[str] = ""
-    """The name in tables, figures and claims; empty: the name on the command line."""
+    """The name in tables, figures and claims; empty: the command-line name."""
     tracks: ClassVar[bool] = False
-    """Whether State has `s` and `g` with mean_i s_i = mean_i g_i."""
+    """True if the State has `s` and `g` with mean_i s_i = mean_i g_i."""
 
     def __post_init__(self) -> None:
         require_positive("lr", self.lr)
@@ -53,35 +56,60 @@ class Algorithm(ABC):
         )
 
     def rate(self, t: int) -> float:
-        """The stepsize a_t: constant, or 100 a / (100 + sqrt t)."""
+        """Return the stepsize a_t: constant, or 100 a / (100 + sqrt t)."""
         return self.lr if self.schedule == "constant" else 100 * self.lr / (100 + t**0.5)
 
     @abstractmethod
-    def init(self, x: Array, grad: Gradient) -> Any: ...
+    def init(self, x: Array, grad: Gradient) -> Any:
+        """Return the State at t = 1.
+
+        Parameters
+        ----------
+        x
+            The first estimate, (seeds, dim).
+        grad
+            The stochastic gradient, with the draw of t = 1; to be called once.
+        """
 
     @abstractmethod
-    def step(self, t: int, state: Any, mix: Mix, grad: Gradient) -> Any: ...
+    def step(self, t: int, state: Any, mix: Mix, grad: Gradient) -> Any:
+        """Return the State at t + 1.
+
+        Parameters
+        ----------
+        t
+            The iteration, from 1.
+        state
+            The State at t.
+        mix
+            The exchange with the neighbours; each result must be waited for once.
+        grad
+            The stochastic gradient, with the draw of t + 1; to be called once, at the new x.
+        """
 
 
 def require(condition: bool, message: str) -> None:
-    """Refuse a hyper-parameter outside its domain."""
+    """Raise ValueError with this message unless the condition holds."""
     if not condition:
         raise ValueError(message)
 
 
 def require_positive(name: str, value: float) -> None:
+    """Raise ValueError unless the value is finite and > 0."""
     require(math.isfinite(value) and value > 0, f"{name} must be finite and > 0, not {value}")
 
 
 def require_decay_rates(beta1: float, beta2: float = 0.5) -> None:
+    """Raise ValueError unless beta1 is in [0, 1) and beta2 in (0, 1)."""
     require(0 <= beta1 < 1, f"beta1 must be in [0, 1), not {beta1}")
     require(0 < beta2 < 1, f"beta2 must be in (0, 1), not {beta2}")
 
 
 def require_order(order: str) -> None:
+    """Raise ValueError unless the order is cta or atc."""
     require(order in ("cta", "atc"), f"order must be cta or atc, not {order}")
 
 
 def clip(v: Array, lowest: float, highest: float) -> Array:
-    """Clip(v, lowest, highest) entrywise; for small arrays far quicker than `np.clip`."""
+    """Return v clipped entrywise; on small arrays this is much faster than `np.clip`."""
     return np.maximum(np.minimum(v, highest), lowest)

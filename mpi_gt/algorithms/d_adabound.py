@@ -18,8 +18,14 @@ class DAdaBound(Algorithm):
         r  = (a_t / a) Clip(a / (sqrt(v+) + eps), lo_t, hi_t)
         x+ = Ax - r m+
 
-    with lo_t = c (1 - 1 / ((1 - b2) t + 1)) and hi_t = c (1 + 1 / ((1 - b2) t)), which close
-    in on c (`final_lr`); from m = v = 0, by default with a_t = 100 a / (100 + sqrt t).
+    with lo_t = c (1 - 1 / ((1 - b2) t + 1)) and hi_t = c (1 + 1 / ((1 - b2) t)), which
+    both tend to c (`final_lr`). The start is m = v = 0; by default a_t = 100 a / (100 + sqrt t).
+
+    Options:
+        beta1 in [0, 1): decay rate b1 of the momentum m
+        beta2 in (0, 1): decay rate b2 of v
+        eps > 0: added to sqrt(v+), so that nothing is divided by zero
+        final_lr > 0: c, to which the bounds of the stepsize tend
     """
 
     schedule: Literal["constant", "sqrt"] = "sqrt"

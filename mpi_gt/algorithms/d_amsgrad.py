@@ -18,7 +18,12 @@ class DAMSGrad(Algorithm):
         vh+ = max(vh, v+)
         x+  = Ax - a_t m+ / (sqrt(vh+) + eps)
 
-    from m = v = vh = 0, by default with a_t = 100 a / (100 + sqrt t).
+    The start is m = v = vh = 0; by default a_t = 100 a / (100 + sqrt t).
+
+    Options:
+        beta1 in [0, 1): decay rate b1 of the momentum m
+        beta2 in (0, 1): decay rate b2 of v
+        eps > 0: added to sqrt(vh+), so that nothing is divided by zero
     """
 
     schedule: Literal["constant", "sqrt"] = "sqrt"

@@ -1,4 +1,4 @@
-"""DecentLaM."""
+"""DecentLaM: momentum without the bias of heterogeneous nodes."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -11,13 +11,16 @@ from .base import Algorithm, Array, Gradient, Mix, require_decay_rates
 
 @dataclass(frozen=True)
 class DecentLaM(Algorithm):
-    """Momentum without the bias that heterogeneity gives it (Yuan et al., 2021).
+    """Momentum without the bias that heterogeneous nodes cause (Yuan et al., 2021).
 
         h  = (x - A(x - a g)) / a
         m+ = b1 m + h
         x+ = x - a m+
 
-    from m = 0.
+    The start is m = 0.
+
+    Options:
+        beta1 in [0, 1): decay rate b1 of the momentum m
     """
 
     beta1: float = 0.9

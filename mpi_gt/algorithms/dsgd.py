@@ -12,6 +12,9 @@ class DSGD(Algorithm):
     """Distributed stochastic gradient descent (Assran et al., 2019).
 
     x+ = Ax - a g          (`order=atc`: x+ = A(x - a g))
+
+    Options:
+        order: cta combines, then adapts; atc adapts, then combines
     """
 
     order: Literal["cta", "atc"] = "cta"

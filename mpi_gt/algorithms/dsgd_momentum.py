@@ -1,4 +1,4 @@
-"""Momentum DSGD."""
+"""Distributed stochastic gradient descent with momentum."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -16,7 +16,11 @@ class MomentumDSGD(Algorithm):
         m+ = b1 m + (1 - dampening) g
         x+ = A(x - a m+)
 
-    from m = 0.
+    The start is m = 0.
+
+    Options:
+        beta1 in [0, 1): decay rate b1 of the momentum m
+        dampening in [0, 1): share of the gradient that does not enter m
     """
 
     beta1: float = 0.9

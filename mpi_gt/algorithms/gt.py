@@ -14,7 +14,10 @@ class GradientTracking(Algorithm):
         x+ = Ax - a s          (`order=atc`: x+ = A(x - a s))
         s+ = As + g+ - g
 
-    from s = g.
+    The start is s = g.
+
+    Options:
+        order: cta combines, then adapts; atc adapts, then combines
     """
 
     order: Literal["cta", "atc"] = "cta"

@@ -19,8 +19,14 @@ class GTAdaptive(Algorithm):
         x+ = Ax - a m+ / sqrt(v+)
         s+ = As + g+ - g
 
-    from s = g, m = 0 and v = s² (not clipped). The paper's listing sends x and s of t - 1;
-    its equations use those of t, and so does this.
+    The start is s = g, m = 0 and v = s² (not clipped). The paper's listing sends x and s of
+    t - 1, but its equations use those of t, as this class does.
+
+    Options:
+        beta1 in [0, 1): decay rate b1 of the momentum m
+        beta2 in (0, 1): decay rate b2 of v
+        vmin in (0, 1]: least entry of v
+        vmax >= 1: largest entry of v
     """
 
     beta1: float = 0.9

@@ -1,4 +1,4 @@
-"""GTAdam."""
+"""GTAdam: gradient tracking with the steps of Adam."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -11,14 +11,19 @@ from .base import Algorithm, Array, Gradient, Mix, require_decay_rates, require_
 
 @dataclass(frozen=True)
 class GTAdam(Algorithm):
-    """Gradient tracking with Adam's steps (Carnevale et al., 2020).
+    """Gradient tracking with the steps of Adam (Carnevale et al., 2020).
 
         m+ = b1 m + (1 - b1) s
         v+ = min(b2 v + (1 - b2) s², 1e6)
         x+ = Ax - a m+ / sqrt(v+ + eps)
         s+ = As + g+ - g
 
-    from s = g and m = v = 0.
+    The start is s = g and m = v = 0.
+
+    Options:
+        beta1 in [0, 1): decay rate b1 of the momentum m
+        beta2 in (0, 1): decay rate b2 of v
+        eps > 0: added to v+, so that nothing is divided by zero
     """
 
     beta1: float = 0.9

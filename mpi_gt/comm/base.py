@@ -1,4 +1,4 @@
-"""comm.base."""
+"""The interface that `Node` and `StackedNode` share."""
 
 from typing import Any, Protocol
 
@@ -8,7 +8,7 @@ Array = NDArray[Any]
 
 
 class NodeLike(Protocol):
-    """What measuring needs of a Node, or of a StackedNode."""
+    """The part of `Node` and `StackedNode` that `engine.metrics` uses."""
 
     nodes: int
     iteration: int

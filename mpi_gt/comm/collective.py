@@ -1,4 +1,4 @@
-"""What ranks do together before and after the loop: agree on errors, wait without spinning."""
+"""Collective calls before and after the loop: shared errors, and a barrier that does not spin."""
 
 import time
 from collections.abc import Callable
@@ -8,16 +8,23 @@ from mpi4py import MPI
 
 from ..errors import UserError
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class RootFailed(Exception):
-    """Root had an exception of its own, and will tell of it."""
+    """The error on the other ranks when root raised anything but a UserError.
+
+    Root raises, and prints, its own exception.
+    """
 
 
-def on_root(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made | None:
-    """What `make` gives, on root (else None). Root's UserError is raised on every rank."""
-    result: Made | None = None
+def on_root(comm: MPI.Intracomm, make: Callable[[], Result]) -> Result | None:
+    """Call `make` on root and return its result there; return None on the other ranks.
+
+    Collective: every rank calls it. A UserError on root is raised on every rank; after any other
+    exception on root, the other ranks raise RootFailed.
+    """
+    result: Result | None = None
     error: Exception | None = None
     if comm.rank == 0:
         try:
@@ -25,17 +32,21 @@ def on_root(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made | None:
         except Exception as caught:
             error = caught
     idle_barrier(comm)
-    told = comm.bcast(error if error is None or isinstance(error, UserError) else RootFailed())
+    shared = comm.bcast(error if error is None or isinstance(error, UserError) else RootFailed())
     if error is not None:
         raise error
-    if told is not None:
-        raise told
+    if shared is not None:
+        raise shared
     return result
 
 
-def on_every_rank(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made:
-    """What `make` gives, on each rank. The first rank's UserError is raised on every rank."""
-    result: Made | None = None
+def on_every_rank(comm: MPI.Intracomm, make: Callable[[], Result]) -> Result:
+    """Call `make` on every rank and return this rank's result.
+
+    Collective: every rank calls it. If `make` raises a UserError on some ranks, every rank raises
+    the one of the lowest rank.
+    """
+    result: Result | None = None
     error: UserError | None = None
     try:
         result = make()
@@ -45,11 +56,11 @@ def on_every_rank(comm: MPI.Intracomm, make: Callable[[], Made]) -> Made:
     for first in comm.allgather(error):
         if first is not None:
             raise first
-    return cast(Made, result)
+    return cast(Result, result)
 
 
 def is_first_on_host(comm: MPI.Intracomm) -> bool:
-    """Whether this rank is the first on its host."""
+    """Return True on the lowest rank of each host. Collective: every rank calls it."""
     host = comm.Split_type(MPI.COMM_TYPE_SHARED)
     first = host.rank == 0
     host.Free()
@@ -57,7 +68,11 @@ def is_first_on_host(comm: MPI.Intracomm) -> bool:
 
 
 def idle_barrier(comm: MPI.Intracomm) -> None:
-    """A barrier that sleeps: while some work alone, the others must not take their cores."""
+    """Wait for all ranks, sleeping between polls. Collective: every rank calls it.
+
+    MPI's own barrier spins: with more ranks than cores it would take the core of the rank that
+    still works.
+    """
     request = comm.Ibarrier()
     pause = 1e-5
     while not request.Test():

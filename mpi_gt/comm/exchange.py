@@ -1,7 +1,7 @@
-"""The ways to swap a message with every neighbour, one small class each.
+"""The eight exchanges: one small class for each way to swap messages with all neighbours.
 
-All of them fill the same receive buffers, so what is computed from these does not depend on
-the way that was chosen. Buffers and requests are made once, before the first exchange.
+Every exchange fills the same receive buffers, so the numbers of a run do not depend on the exchange
+that is chosen. Buffers and requests are made once, before the first exchange.
 """
 
 from abc import ABC, abstractmethod
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-HEADER_WORDS = 2  # the sender's iteration, and the iteration to stop at
+HEADER_WORDS = 2  # the sender's iteration and its `stop_at`, see NodeCounters
 
 
 class Message:
-    """The buffers of one message: a header and some vectors, to and from every neighbour."""
+    """The buffers of one message to and from every neighbour: a header and one or more vectors."""
 
     def __init__(
         self, neighbours: int, vectors: int, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -32,14 +32,14 @@ class Message:
         self.headers = self.receive[:, :HEADER_WORDS]
         ours = self.send[HEADER_WORDS:].view(dtype)
         theirs = self.receive[:, HEADER_WORDS:].view(dtype)
-        parts = [slice(i * length, (i + 1) * length) for i in range(vectors)]
-        self.slots = tuple(ours[part].reshape(shape) for part in parts)
-        """Where each vector to send goes."""
-        self.received = tuple(theirs[:, part] for part in parts)
-        """Each vector as it came from every neighbour, one row a neighbour, in rank order."""
+        pieces = [slice(i * length, (i + 1) * length) for i in range(vectors)]
+        self.slots = tuple(ours[piece].reshape(shape) for piece in pieces)
+        """The piece of the send buffer for each vector."""
+        self.received = tuple(theirs[:, piece] for piece in pieces)
+        """Each vector as received: one row per neighbour, in rank order."""
 
     def fill(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
-        """Fill the send buffer: from then on the vectors are their owner's again."""
+        """Copy header and vectors into the send buffer; the caller may then change the vectors."""
         self.header[:] = iteration, stop_at
         for slot, vector in zip(self.slots, vectors, strict=True):
             if vector.shape != slot.shape:
@@ -48,17 +48,17 @@ class Message:
 
 
 class Exchange(ABC):
-    """Sends `message.send` to every neighbour and fills `message.receive`."""
+    """Base class: sends `message.send` to every neighbour and fills `message.receive`."""
 
     separate: ClassVar[bool] = False
-    """Whether each vector travels in a message of its own."""
+    """True if each vector travels in a message of its own."""
     blocking: ClassVar[bool] = False
-    """Whether all has come when `start` returns, so that `finish` need not be called."""
+    """True if all messages have arrived when `start` returns: `finish` need not be called then."""
     to_all: ClassVar[bool] = False
-    """Whether a message goes to every node, not to the neighbours only."""
+    """True if a message goes to every rank, not to the neighbours only."""
 
     start: Callable[[], object]
-    """Post all messages; the send buffers are in use until they are finished."""
+    """Starts sending all messages; the send buffers are in use until `finish`."""
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         self.comm = comm
@@ -70,14 +70,17 @@ class Exchange(ABC):
 
     @abstractmethod
     def finish(self, index: int) -> None:
-        """Return when message `index` has come from every neighbour."""
+        """Wait until message `index` has arrived from every neighbour."""
 
-    def stamps(self, index: int) -> Array:
-        """The iterations of what has come from each neighbour, while it may still be coming."""
+    def received_iterations(self, index: int) -> Array:
+        """Return the iteration in each neighbour's header of message `index`.
+
+        The watchdog reads it from its thread, while messages may still be arriving.
+        """
         return self.messages[index].headers[:, 0].copy()
 
-    def free(self) -> None:  # noqa: B027 (most ways hold nothing to free)
-        """Give back what MPI holds for this exchange."""
+    def free(self) -> None:  # noqa: B027 (most exchanges hold nothing to free)
+        """Free the MPI objects of this exchange."""
 
 
 class Neighbor(Exchange):
@@ -88,14 +91,15 @@ class Neighbor(Exchange):
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)
         ((send, receive),) = self.buffers
-        self.start = partial(comm.Neighbor_allgather, send, receive)  # no frame of Python's
+        # partial, not a method: the call goes to mpi4py without a Python frame in between
+        self.start = partial(comm.Neighbor_allgather, send, receive)
 
     def finish(self, index: int) -> None:
         pass
 
 
 class Persistent(Exchange):
-    """MPI_Neighbor_allgather_init once, then only start and wait."""
+    """MPI_Neighbor_allgather_init once, then a start and a wait per exchange."""
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)
@@ -116,7 +120,7 @@ class Persistent(Exchange):
 
 
 class Nonblocking(Exchange):
-    """One MPI_Ineighbor_allgather a vector: what is not needed yet travels during the gradient."""
+    """One MPI_Ineighbor_allgather per vector: the second vector travels during the gradient."""
 
     separate = True
 
@@ -130,7 +134,7 @@ class Nonblocking(Exchange):
 
 
 class PointToPoint(Exchange):
-    """MPI_Isend to and MPI_Irecv from each neighbour."""
+    """One MPI_Isend to and one MPI_Irecv from each neighbour."""
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)
@@ -148,7 +152,7 @@ class PointToPoint(Exchange):
 
 
 class PersistentPointToPoint(PointToPoint):
-    """MPI_Send_init and MPI_Recv_init once, then only start and wait."""
+    """MPI_Send_init and MPI_Recv_init once, then a start and a wait per exchange."""
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)
@@ -169,19 +173,22 @@ class PersistentPointToPoint(PointToPoint):
 
 
 class RemoteMemory(Exchange):
-    """MPI_Put into the neighbours' windows, with post-start-complete-wait among neighbours only."""
+    """MPI_Put into the neighbours' windows, synchronised among neighbours only.
+
+    The calls are MPI_Win_post, _start, _complete and _wait.
+    """
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)
         (self.message,) = messages
         self.neighbours = neighbours_of(comm)
         rows = np.arange(len(self.neighbours), dtype=np.int64)
-        places = np.empty_like(rows)  # which row of each neighbour's buffer is ours
-        comm.Neighbor_alltoall(rows, places)
+        own_rows = np.empty_like(rows)  # the row of this rank in each neighbour's receive buffer
+        comm.Neighbor_alltoall(rows, own_rows)
         words = self.message.send.size
         self.targets = [
-            (neighbour, (int(place) * words, words, MPI.INT64_T))
-            for neighbour, place in zip(self.neighbours, places, strict=True)
+            (neighbour, (int(row) * words, words, MPI.INT64_T))
+            for neighbour, row in zip(self.neighbours, own_rows, strict=True)
         ]
         self.window = MPI.Win.Create(self.message.receive, disp_unit=8, comm=comm)
         everyone = comm.Get_group()
@@ -204,7 +211,7 @@ class RemoteMemory(Exchange):
 
 
 class Allgather(Exchange):
-    """The naive way: everybody's message to everybody, of which the neighbours' are kept."""
+    """MPI_Allgather of all messages, of which only the neighbours' are used: the naive exchange."""
 
     blocking = True
     to_all = True
@@ -222,12 +229,12 @@ class Allgather(Exchange):
     def finish(self, index: int) -> None:
         pass
 
-    def stamps(self, index: int) -> Array:
+    def received_iterations(self, index: int) -> Array:
         return self.everyone[self.neighbours, 0]
 
 
 class Pickle(Exchange):
-    """Python objects, as most Python packages send them: here to be measured, not to be used."""
+    """Pickled Python objects, as most Python packages send them: made to be measured, not used."""
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)
@@ -244,6 +251,7 @@ class Pickle(Exchange):
 
 
 def neighbours_of(comm: MPI.Distgraphcomm) -> list[int]:
+    """Return the ranks of the neighbours, in the order of the receive buffer's rows."""
     sources, _, _ = comm.Get_dist_neighbors()
     return list(sources)
 

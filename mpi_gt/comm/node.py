@@ -1,4 +1,4 @@
-"""Node: this rank's place in the graph. It mixes vectors with the neighbours' and takes means."""
+"""Node: one rank as one node of the graph. It mixes with its neighbours and takes part in means."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -19,11 +19,14 @@ from .plan import Plan
 Array = NDArray[Any]
 
 NEVER = np.iinfo(np.int64).max
-CHUNK = 1 << 16  # entries that a mean moves at once, so that root never holds n whole vectors
+CHUNK = 1 << 16  # entries per step of a mean, so that root never holds n whole vectors
 
 
 class Node(NodeCounters):
-    """One rank as one node. Owns a duplicate of the communicator, to be given back by `free`."""
+    """One rank as one node. It owns a duplicate of the communicator until `free`.
+
+    Making a Node is collective: every rank makes its own.
+    """
 
     def __init__(self, comm: MPI.Intracomm, row: Row, exchange_class: type[Exchange]) -> None:
         self.row = row
@@ -38,7 +41,7 @@ class Node(NodeCounters):
         self._plans: list[Plan] = []
         self._word = np.zeros(1, np.int64)
         self.mix = Mix(self._transfer_for)
-        """Sends vectors to the neighbours in one exchange; gives one pending result for each."""
+        """Sends vectors to the neighbours in one exchange and returns one pending result each."""
         try:
             self._require_agreement()
         except UserError:
@@ -49,33 +52,36 @@ class Node(NodeCounters):
         )
 
     def restart(self) -> None:
-        """Count iterations and bytes from zero: the next algorithm begins."""
+        """Set the counters to zero before the next algorithm begins."""
         self.iteration = 0
         self.bytes_sent = 0
         self.due = 0
         self.clear_stop()
 
     def clear_stop(self) -> None:
-        """All ranks do so at the same iteration."""
+        """Forget the agreed stop or save. All ranks call it after the same iteration."""
         self.stop_at = NEVER
 
     def _require_agreement(self) -> None:
-        """Both ends know of every edge, with the same weight: else the first exchange hangs."""
+        """Raise UserError on all ranks unless both ends of every edge have it, with equal weights.
+
+        With an edge that only one end knows, the first exchange would hang.
+        """
         ours = np.full(self.nodes, np.nan)
         ours[list(self.row.neighbours)] = self.row.weights
         theirs = np.empty_like(ours)
         self.world.Alltoall(ours, theirs)
         differing = np.nonzero(~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))[0]
-        complaint = None
+        error = None
         if self.row.node != self.world.rank:
-            complaint = f"rank {self.world.rank} was given the row of node {self.row.node}"
+            error = f"rank {self.world.rank} was given the row of node {self.row.node}"
         elif len(differing):
             j = differing[0]
-            complaint = (
+            error = (
                 f"nodes {self.row.node} and {j} disagree on the edge between them: "
                 f"the weights are {ours[j]} and {theirs[j]} (nan: no edge)"
             )
-        on_every_rank(self.world, lambda: _complain(complaint))
+        on_every_rank(self.world, lambda: _raise_if(error))
 
     def _transfer_for(self, *vectors: Array) -> Transfer:
         plan = self.make_plan(self, vectors)
@@ -85,12 +91,18 @@ class Node(NodeCounters):
     def stepper(
         self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
     ) -> Callable[[int, list[Any]], int]:
-        """walk(t, states) takes steps until one is due; its t. See there for the states."""
+        """Return `advance` for this node: called as advance(t, states), it returns the new t.
+
+        See `kernels.reference.advance` for the list of states.
+        """
         grad = NextGradient(self, gradient)
         return partial(advance, step, self, self.mix, grad, last)
 
     def check_headers(self, headers: Array) -> None:
-        """Some neighbour's header is not ours: take over an earlier stop, refuse a wrong stamp."""
+        """Adopt an earlier `stop_at` of a neighbour; raise RuntimeError for another iteration.
+
+        A transfer calls it only if a received header differs from the one that was sent.
+        """
         for neighbour, (iteration, stop_at) in zip(self.row.neighbours, headers, strict=True):
             if iteration != self.iteration:
                 raise RuntimeError(
@@ -101,9 +113,10 @@ class Node(NodeCounters):
         self.due = min(self.due, self.stop_at >> 1)
 
     def mean(self, z: Array, everywhere: bool = True) -> Array | None:
-        """The mean of z over the nodes in float64, on every rank or on root only (else None).
+        """Return the mean of z over all nodes in float64: on every rank, or else on root only.
 
-        Summed by root in rank order, never by a reduction whose order the library chooses.
+        Collective: every rank calls it. Root adds up in rank order: with a reduction by MPI the
+        order, and so the last bits, would depend on the library.
         """
         z = np.asarray(z, np.float64, order="C")
         if z.size > CHUNK:
@@ -130,29 +143,32 @@ class Node(NodeCounters):
         return None if mean is None else mean.reshape(z.shape)
 
     def gather(self, z: Array) -> Array | None:
-        """The small array z of every node, (nodes, ...), on root (else None)."""
+        """Return every node's z, stacked to (nodes, ...), on root; None on the other ranks.
+
+        Collective: every rank calls it. For small arrays only: root holds all of them.
+        """
         z = np.ascontiguousarray(z)
         rows = np.empty((self.nodes, *z.shape), z.dtype) if self.is_root else None
-        self._wait_for("numbers of all nodes")
+        self._wait_for("values from all nodes")
         self.world.Gather(z, rows)
         self.waiting = None
         return rows
 
     def broadcast_flag(self, flag: bool) -> bool:
-        """Root's answer, on every rank."""
+        """Return root's flag on every rank. Collective: every rank calls it."""
         word = self._word
         word[0] = flag
-        self._wait_for("a word from root")
+        self._wait_for("a decision of root")
         self.world.Bcast(word)
         self.waiting = None
         return bool(word[0])
 
     def start_barrier(self) -> None:
-        """Tell the others, without waiting for them, that this rank has come so far."""
+        """Start a barrier without waiting for the others. Collective: every rank calls it."""
         self._barrier = self.world.Ibarrier()
 
     def finish_barrier(self) -> None:
-        """Wait until all ranks have come to where this one last said so."""
+        """Wait until all ranks have started the barrier that this rank started last, if any."""
         if self._barrier is not None:
             self._wait_for("all nodes to save their state")
             self._barrier.Wait()
@@ -163,7 +179,10 @@ class Node(NodeCounters):
         self.waiting = what
 
     def stream_to_root(self, z: Array) -> Iterator[Array] | None:
-        """Every node's z in turn, on root, one at a time (else None; all must call it)."""
+        """Return an iterator over every node's z on root; send z and return None elsewhere.
+
+        Collective: every rank calls it. Root holds one received z at a time.
+        """
         if self.is_root:
             return self._receive_all(z)
         self._wait_for("root to take the output")
@@ -182,7 +201,10 @@ class Node(NodeCounters):
             yield other
 
     def free(self) -> None:
-        """Give back all that MPI holds for this node, once root is done as well."""
+        """Free the MPI objects of this node. Collective: every rank calls it.
+
+        The ranks wait for root, which may still be writing files, without spinning.
+        """
         self.finish_barrier()
         idle_barrier(self.world)
         for plan in self._plans:
@@ -191,6 +213,6 @@ class Node(NodeCounters):
         self.world.Free()
 
 
-def _complain(complaint: str | None) -> None:
-    if complaint is not None:
-        raise UserError(complaint)
+def _raise_if(error: str | None) -> None:
+    if error is not None:
+        raise UserError(error)

@@ -1,4 +1,4 @@
-"""Mixing a given number of vectors: buffers and requests made once, one exchange a call."""
+"""Plans: buffers and requests for mixing a given number of vectors, made once and used per call."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-MOST_VECTORS = 64  # in one exchange; as in kernels.h
+MOST_VECTORS = 64  # per exchange; the same number as in kernels.h
 
 
 class PendingMixes(tuple[PendingMix, ...]):
-    """One pending result a vector; `mix(z).wait()` also works where there is but one."""
+    """One pending result per vector; with a single vector, `mix(z).wait()` works as well."""
 
     def wait(self) -> Array:
         (only,) = self
@@ -27,7 +27,7 @@ class PendingMixes(tuple[PendingMix, ...]):
 
 
 class Plan:
-    """The buffers, the exchange and the results of mixing a given number of vectors."""
+    """The messages, the exchange and the transfer for mixing a given number of vectors."""
 
     def __init__(self, node: "Node", vectors: Sequence[Array]) -> None:
         if not 1 <= len(vectors) <= MOST_VECTORS:
@@ -41,7 +41,7 @@ class Plan:
         self._messages = [Message(degree, count, shape, dtype) for count in counts]
         self._exchange = node.exchange_class(node.graph_comm, self._messages)
         starts = range(0, len(vectors), counts[0])
-        self._shares = [
+        self._slices = [
             (message, slice(start, start + counts[0]))
             for message, start in zip(self._messages, starts, strict=True)
         ]
@@ -61,19 +61,24 @@ class Plan:
         )
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
-        """What starts the exchange, and what awaits the end of it."""
+        """Return the calls that start the exchange and that finish one of its messages.
+
+        The second is None for a blocking exchange. TimedPlan wraps both.
+        """
         exchange = self._exchange
         return exchange.start, None if exchange.blocking else exchange.finish
 
     def _fill(self, *vectors: Array) -> None:
-        """Pack the vectors, of whatever kind they are."""
-        for message, share in self._shares:
-            message.fill(self._node.iteration, self._node.stop_at, vectors[share])
+        """Pack vectors of any dtype and memory layout; the kernels pack plain arrays themselves."""
+        for message, own in self._slices:
+            message.fill(self._node.iteration, self._node.stop_at, vectors[own])
 
     def silent(self) -> list[int]:
-        """The neighbours from which something has not come, as far as the buffers show it."""
-        stamps = [self._exchange.stamps(which) for which in range(len(self._messages))]
-        stale = np.any([each != self._node.iteration for each in stamps], axis=0)
+        """Return the neighbours whose message of this iteration is not in the receive buffers."""
+        received = [
+            self._exchange.received_iterations(index) for index in range(len(self._messages))
+        ]
+        stale = np.any([each != self._node.iteration for each in received], axis=0)
         return [j for j, late in zip(self._node.row.neighbours, stale, strict=True) if late]
 
     def free(self) -> None:
@@ -81,6 +86,6 @@ class Plan:
 
 
 def weights_in_order(row: Row, dtype: np.dtype[Any]) -> tuple[Array, int]:
-    """The weights in rank order, and the place of the own one among them."""
+    """Return the weights of the row in rank order, and the index of the node's own weight."""
     place = sum(neighbour < row.node for neighbour in row.neighbours)
     return np.insert(row.weights, place, row.own).astype(dtype), place

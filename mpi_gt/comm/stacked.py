@@ -1,6 +1,6 @@
-"""All nodes in one process: the same step on State arrays of shape (nodes, seeds, dim).
+"""All nodes in one process without MPI: the same step on arrays of shape (nodes, seeds, dim).
 
-The oracle of the tests, and the baseline in which communication costs nothing. No MPI.
+The tests compare MPI runs with it, and a profile uses it as a baseline without communication.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 class ReadyMix:
-    """A z, there at once."""
+    """A mixed vector that is available at once: the counterpart of PendingMix."""
 
     def __init__(self, value: Array) -> None:
         self._value = value
@@ -27,13 +27,15 @@ class ReadyMix:
 
 
 class ReadyMixes(tuple[ReadyMix, ...]):
+    """One result per vector; with a single vector, `mix(z).wait()` works as well."""
+
     def wait(self) -> Array:
         (only,) = self
         return only.wait()
 
 
 class StackedNode:
-    """Stands where a Node stands, for all nodes at once."""
+    """All nodes at once, with the interface of Node."""
 
     is_root = True
     rank = 0
@@ -46,7 +48,7 @@ class StackedNode:
 
     def restart(self) -> None:
         self.iteration = 0
-        self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # of each node
+        self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # one count per node
         self.due = 0
         self.clear_stop()
 
@@ -91,7 +93,7 @@ class StackedNode:
 
 
 class StackedProblem:
-    """Stands where a Problem stands: one problem object a node, asked in turn."""
+    """The problems of all nodes, with the interface of Problem: one problem object per node."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self._problems = problems
@@ -99,20 +101,20 @@ class StackedProblem:
 
     def gradient(self, t: int, x: Array) -> Array:
         return np.stack(
-            [problem.gradient(t, part) for problem, part in zip(self._problems, x, strict=True)]
+            [problem.gradient(t, own) for problem, own in zip(self._problems, x, strict=True)]
         )
 
     def __getattr__(self, name: str) -> Any:
-        """`accuracy` and the like, where the problems have it: of every node."""
+        """Return an optional method of the problems, such as `accuracy`, for all nodes at once."""
         if name.startswith("_") or not hasattr(self._problems[0], name):
             raise AttributeError(name)
         return lambda *at: np.stack([getattr(problem, name)(*at) for problem in self._problems])
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
-        """All at one x (seeds, dim), or each at its own, (nodes, seeds, dim)."""
-        places = [x] * len(self._problems) if x.ndim == 2 else x
+        """Evaluate all nodes at one x (seeds, dim), or each at its own x (nodes, seeds, dim)."""
+        points = [x] * len(self._problems) if x.ndim == 2 else x
         losses, gradients = zip(
-            *(problem.evaluate(at) for problem, at in zip(self._problems, places, strict=True)),
+            *(problem.evaluate(at) for problem, at in zip(self._problems, points, strict=True)),
             strict=True,
         )
         return np.stack(losses), np.stack(gradients)

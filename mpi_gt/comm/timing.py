@@ -1,4 +1,4 @@
-"""One exchange by itself, on a given number of bytes: to be checked, timed and chosen."""
+"""Exchanges outside of a run, on messages of a given size: to check, to time and to choose one."""
 
 import time
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from .node import Node
 Array = NDArray[Any]
 
 AUTO_CANDIDATES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
-"""What `--exchange auto` chooses from: the others are there to be measured."""
+"""The exchanges that `--exchange auto` chooses from; the others exist to be measured."""
 
 
 class ExchangeTimer:
-    """Buffers and requests for two vectors of `payload` bytes together, as a step sends x and s."""
+    """One exchange of two vectors, `payload` bytes together, as a step sends x and s."""
 
     def __init__(self, node: Node, exchange_class: type[Exchange], payload: int) -> None:
         self._node = node
@@ -30,17 +30,20 @@ class ExchangeTimer:
         self._indices = range(len(counts))
 
     def check(self, mark: int) -> None:
-        """One exchange of recognisable numbers; an error where something else arrives."""
+        """Exchange recognisable numbers; raise RuntimeError where others arrive than were sent.
+
+        Collective: every rank calls it. Calls with different marks send different numbers.
+        """
         for index, message in enumerate(self._messages):
             message.send[:] = self._pattern(self._node.row.node, mark, index, message)
             message.receive[:] = -1
-        self._once()
+        self._exchange_once()
         for index, message in enumerate(self._messages):
             for row, neighbour in zip(message.receive, self._node.row.neighbours, strict=True):
                 if not np.array_equal(row, self._pattern(neighbour, mark, index, message)):
                     raise RuntimeError(
-                        f"node {self._node.row.node} received something else from node "
-                        f"{neighbour} than was sent"
+                        f"node {self._node.row.node} received other numbers from node "
+                        f"{neighbour} than that node sent"
                     )
 
     def _pattern(self, node: int, mark: int, index: int, message: Message) -> Array:
@@ -48,13 +51,16 @@ class ExchangeTimer:
         words = np.arange(size, dtype=np.int64) * (mark + 1) + 1000003 * node + index
         return np.concatenate([np.array([mark, node], dtype=np.int64), words])
 
-    def _once(self) -> None:
+    def _exchange_once(self) -> None:
         self._exchange.start()
         for index in self._indices:
             self._exchange.finish(index)
 
     def seconds(self, count: int) -> float:
-        """The mean time of `count` exchanges in a row, as this rank saw it."""
+        """Return this rank's mean time of `count` exchanges in a row.
+
+        Collective: every rank calls it.
+        """
         start, finish, indices = self._exchange.start, self._exchange.finish, self._indices
         began = time.perf_counter()
         for _ in range(count):
@@ -70,9 +76,10 @@ class ExchangeTimer:
 def unavailable_reason(
     node: Node, exchange_class: type[Exchange], trial: bool = True
 ) -> str | None:
-    """Return why this MPI library lacks that exchange, the same on all ranks; None if it has it.
+    """Return why this MPI library cannot do the exchange, or None if it can.
 
-    Without a trial only what is made before the first exchange is looked at.
+    Collective: every rank calls it, and all get the same answer. With `trial` one exchange is made
+    and checked; without, only its buffers and requests are.
     """
     reason = None
     try:
@@ -86,7 +93,7 @@ def unavailable_reason(
 
 
 def slowest(node: Node, seconds: Iterable[float]) -> Array:
-    """Each time as the slowest rank saw it, on every rank the same."""
+    """Return, for each time, the largest over all ranks. Collective: every rank calls it."""
     times = np.array(list(seconds))
     node.world.Allreduce(MPI.IN_PLACE, times, op=MPI.MAX)
     return times
@@ -95,7 +102,10 @@ def slowest(node: Node, seconds: Iterable[float]) -> Array:
 def fastest_exchange(
     node: Node, payload: int, rounds: int = 5, count: int = 10
 ) -> tuple[str, dict[str, float], dict[str, str]]:
-    """The quickest of the sensible exchanges, the times of each, and why some are missing."""
+    """Return the fastest of AUTO_CANDIDATES, the time of each, and why others are unavailable.
+
+    Collective: every rank calls it, and all get the same answer.
+    """
     missing: dict[str, str] = {}
     timers: dict[str, ExchangeTimer] = {}
     for name in AUTO_CANDIDATES:
@@ -105,7 +115,7 @@ def fastest_exchange(
             timers[name].seconds(3)
         else:
             missing[name] = reason
-    # one after the other in each round: what disturbs the machine meanwhile disturbs all of them
+    # every round times all exchanges: a disturbance of the machine then hits all of them alike
     samples = [
         slowest(node, (timer.seconds(count) for timer in timers.values())) for _ in range(rounds)
     ]

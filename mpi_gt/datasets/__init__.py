@@ -1,4 +1,4 @@
-"""Data that a rank can read its own rows of, without ever holding the whole."""
+"""Datasets from which a rank reads its own rows, without ever holding the whole."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .catalog import DATASETS, Dataset
+from .folders import prepared_folder
 from .libsvm import parse_libsvm
 from .splits import parse_split, rows_of_node
-from .store import prepare, prepared_folder, read_compressed
 
 Array = NDArray[Any]
 
@@ -22,33 +22,39 @@ __all__ = [
     "Synthetic",
     "parse_libsvm",
     "parse_split",
-    "prepare",
     "prepared_folder",
-    "read_compressed",
     "rows_of_node",
 ]
 
 
-BLOCK = 1 << 20  # bytes that are read at once
+BLOCK = 1 << 20  # bytes per read
 
 
 class Source(Protocol):
-    """Rows of features and labels."""
+    """A source of rows of features and labels."""
 
     @property
-    def classes(self) -> int: ...
-    @property
-    def scale(self) -> float:
-        """What the features that `read` gives are to be multiplied by."""
+    def classes(self) -> int:
+        """The number of classes."""
         ...
 
-    def labels(self) -> Array: ...
-    def read(self, rows: Array) -> Array: ...
+    @property
+    def scale(self) -> float:
+        """The factor by which to multiply the features that `read` returns."""
+        ...
+
+    def labels(self) -> Array:
+        """Return the labels of all rows."""
+        ...
+
+    def read(self, rows: Array) -> Array:
+        """Return the features of these rows (ascending)."""
+        ...
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """One part (train, test) of a prepared dataset. The file is opened to read, never mapped."""
+    """One part (train, test) of a prepared dataset, read from its file and never mapped."""
 
     folder: Path
     part: str
@@ -57,9 +63,11 @@ class Prepared:
 
     @classmethod
     def of(cls, dataset: Dataset, part: str = "train") -> "Prepared":
+        """Return this part of a dataset in the cache."""
         return cls(prepared_folder(dataset), part, dataset.classes, dataset.scale)
 
     def exists(self) -> bool:
+        """Return whether the dataset has this part."""
         return (self.folder / f"{self.part}-x.npy").exists()
 
     def labels(self) -> Array:
@@ -67,7 +75,7 @@ class Prepared:
         return labels
 
     def read(self, rows: Array) -> Array:
-        """These rows (ascending), a block of the file at a time."""
+        """Return these rows (ascending), reading one block of the file at a time."""
         with (self.folder / f"{self.part}-x.npy").open("rb") as file:
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
@@ -88,16 +96,16 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Gaussian clouds, one a class, made row by row: any part of it without the rest."""
+    """Gaussian clouds, one per class, of which any rows can be made without the others."""
 
     rows: int
     features: int
     classes: int
     seed: int
-    part: int = 0  # another part of the same clouds
+    part: int = 0  # another number: other rows of the same clouds
     scale: float = 1.0
 
-    ROWS = 1024  # made together
+    ROWS = 1024  # made together, with one generator
 
     def labels(self) -> Array:
         return np.arange(self.rows) % self.classes

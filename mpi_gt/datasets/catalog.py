@@ -1,4 +1,4 @@
-"""The datasets: where their files come from, how to know the right ones, how to read them."""
+"""The known datasets: origin and sha256 of their files, and parsers for them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Parts = dict[str, tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file as its home publishes it, compressed or not."""
+    """A file as it is published, compressed or not."""
 
     name: str  # without .gz or .bz2
     sha256: str  # of the decompressed content
@@ -25,6 +25,8 @@ class RawFile:
 
 @dataclass(frozen=True)
 class Dataset:
+    """A dataset: its size, its files and the parser for them."""
+
     name: str
     about: str
     rows: int
@@ -32,10 +34,11 @@ class Dataset:
     classes: int
     files: tuple[RawFile, ...]
     parse: Callable[[Mapping[str, bytes]], Parts]
-    scale: float = 1.0  # what stored features are multiplied by
+    scale: float = 1.0  # factor of the stored features
 
 
 def parse_a9a(raw: Mapping[str, bytes]) -> Parts:
+    """Parse a9a: binary features, labels 0 and 1."""
     parts = {}
     for part, name in (("train", "a9a"), ("test", "a9a.t")):
         x, y = parse_libsvm(raw[name], name, features=123)
@@ -44,7 +47,7 @@ def parse_a9a(raw: Mapping[str, bytes]) -> Parts:
 
 
 def parse_covertype(raw: Mapping[str, bytes]) -> Parts:
-    """The 10 quantitative columns standardised over all rows, the 44 indicators as they are."""
+    """Parse Covertype: 10 quantitative columns, standardised over all rows, and 44 indicators."""
     numbers = np.fromstring(raw["covtype.data"].replace(b"\n", b","), dtype=np.float32, sep=",")
     table = numbers.reshape(-1, 55)
     quantitative = table[:, :10].astype(np.float64)
@@ -55,6 +58,7 @@ def parse_covertype(raw: Mapping[str, bytes]) -> Parts:
 
 
 def parse_mnist(raw: Mapping[str, bytes]) -> Parts:
+    """Parse MNIST: one row of 784 pixels per image."""
     parts = {}
     for part, stem in (("train", "train"), ("test", "t10k")):
         images = np.frombuffer(raw[f"{stem}-images-idx3-ubyte"], np.uint8, offset=16)

@@ -1,4 +1,4 @@
-"""LIBSVM text: a line is a label and `index:value` pairs, indices from 1."""
+"""Parser for LIBSVM text: lines of a label and `index:value` pairs, with indices from 1."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from ..errors import UserError
 Array = NDArray[Any]
 
 LARGEST = float(np.finfo(np.float32).max)
-MOST_FEATURES = 10**7  # rows are stored dense
+MOST_FEATURES = 10**7  # because rows are stored dense
 
 
 def parse_libsvm(text: bytes, name: str, features: int | None = None) -> tuple[Array, Array]:
-    """Dense features (rows, d) in float32 and labels; `name` is for the messages.
+    """Return dense features (rows, d) in float32, and labels; `name` is for messages.
 
-    Without `features`, d is the largest index that occurs.
+    Without `features`, d is the largest index in the text.
     """
     labels: list[int] = []
     rows: list[int] = []

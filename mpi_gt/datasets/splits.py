@@ -1,4 +1,4 @@
-"""Which node gets which rows."""
+"""Splits of the rows of a dataset among the nodes."""
 
 import math
 
@@ -10,7 +10,7 @@ Labels = NDArray[np.integer]
 
 
 def parse_split(text: str) -> tuple[str, float]:
-    """iid, label, or dirichlet:CONCENTRATION."""
+    """Parse iid, label or dirichlet:CONCENTRATION into a name and the concentration."""
     name, _, number = text.partition(":")
     if name in ("iid", "label") and not number:
         return name, 0.0
@@ -24,9 +24,10 @@ def parse_split(text: str) -> tuple[str, float]:
 
 
 def rows_of_node(text: str, labels: Labels, node: int, nodes: int, seed: int) -> Rows:
-    """The rows of one node, ascending: all shards equal in size, no row in two of them.
+    """Return the rows of one node, ascending.
 
-    What does not divide evenly is dropped. The same on every rank, whatever it asks for.
+    All nodes have the same number of rows, no row belongs to two nodes, and the remainder is
+    dropped. The split depends on the arguments alone, so all ranks compute the same one.
     """
     name, concentration = parse_split(text)
     size = len(labels) // nodes
@@ -45,10 +46,10 @@ def rows_of_node(text: str, labels: Labels, node: int, nodes: int, seed: int) ->
 def _by_drawn_shares(
     labels: Labels, nodes: int, size: int, concentration: float, random: np.random.Generator
 ) -> Rows:
-    """Rows node by node, each with class shares drawn from a Dirichlet distribution.
+    """Return all rows, node by node, with class shares drawn from a Dirichlet distribution.
 
-    As far as rows of a class are left; what is missing then comes from the other classes, in
-    proportion to what is left of them.
+    If too few rows of a class are left, the other classes fill the gap in proportion to their
+    remaining rows.
     """
     stock = [random.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels)]
     left = np.array([len(rows) for rows in stock])

@@ -1,1 +1,1 @@
-"""Output in the terminal (rich)."""
+"""Terminal output, made with rich: tables and progress."""

@@ -1,22 +1,24 @@
-"""The tables of the laboratory: what exchanges cost, and where the time of a run goes."""
+"""The tables of `bench`, `profile`, `scale` and `predict`."""
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..performance.cost_model import Cost
 from .console import console, duration, rate, table_of
 
+if TYPE_CHECKING:
+    from ..performance.cost_model import Cost
 
-def show_bench(found: dict[str, Any]) -> None:
-    """One table a graph: median time by exchange and size, with the fit; then what was left out."""
+
+def show_bench(bench: dict[str, Any]) -> None:
+    """Show one table per graph, median time and fit by exchange, then what was skipped and why."""
     output = console(sys.stdout)
-    rows = found["rows"]
+    rows = bench["rows"]
     names = list(dict.fromkeys(row["exchange"] for row in rows))
     sizes = sorted({row["bytes"] for row in rows})
     for graph in dict.fromkeys(row["graph"] for row in rows):
         medians = {(r["exchange"], r["bytes"]): r for r in rows if r["graph"] == graph}
-        fits = {f["exchange"]: f for f in found["fits"] if f["graph"] == graph}
+        fits = {f["exchange"]: f for f in bench["fits"] if f["graph"] == graph}
         degree = next(row["degree"] for row in medians.values())
         lines = []
         for name in names:
@@ -32,23 +34,24 @@ def show_bench(found: dict[str, Any]) -> None:
             )
             lines.append(cells)
         title = (
-            f"{graph}, {len(found['hosts'])} ranks, degree {degree}: "
+            f"{graph}, {len(bench['hosts'])} ranks, degree {degree}: "
             "median time of one exchange, by bytes to each neighbour"
         )
-        heads = ["exchange", *(f"{size:,} B" for size in sizes), "latency", "bandwidth", "fit R²"]
-        output.print(table_of(title, heads, lines))
+        columns = ["exchange", *(f"{size:,} B" for size in sizes)]
+        columns += ["latency", "bandwidth", "R² of the fit"]
+        output.print(table_of(title, columns, lines))
     for line in comparisons(rows):
         output.print(line, markup=False, highlight=False)
-    for name, reason in found["skipped"].items():
+    for name, reason in bench["skipped"].items():
         output.print(f"{name}: skipped: {reason}", markup=False, highlight=False, soft_wrap=True)
-    for warning in found["warnings"]:
+    for warning in bench["warnings"]:
         output.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
-    for path in found["written"]:
+    for path in bench["written"]:
         output.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 def comparisons(rows: list[dict[str, Any]]) -> list[str]:
-    """neighbor against the same call from C, and pickle against neighbor, at each size."""
+    """Return lines with two ratios per size: neighbor to the call from C, pickle to neighbor."""
     lines = []
     medians = {(r["graph"], r["exchange"], r["bytes"]): r["median"] for r in rows}
     for name, base in (("neighbor", "C"), ("pickle", "neighbor")):
@@ -63,70 +66,73 @@ def comparisons(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def show_profile(found: dict[str, Any]) -> None:
-    """Phases with their shares, then what they mean in plain words."""
+def show_profile(profile: dict[str, Any]) -> None:
+    """Show the phases of an iteration with their shares, then the explanations of them."""
     output = console(sys.stdout)
     rows = []
-    for name, phase in found["phases"].items():
+    for name, phase in profile["phases"].items():
         if phase["mean"] == 0 and phase["share"] is None:
             continue
         share = "" if phase["share"] is None else f"{100 * phase['share']:.1f}%"
         imbalance = "" if phase["imbalance"] is None else f"{phase['imbalance']:.2f}"
         rows.append([name, duration(phase["mean"]), share, imbalance])
         if name == "exchange":
-            waiting = found["waiting"]
+            waiting = profile["waiting"]
             by_rank = waiting["by_rank"]
             uneven = f"{max(by_rank) / waiting['mean']:.2f}" if waiting["mean"] > 0 else ""
             rows.append(
                 [
-                    "  of it waiting",
+                    "  of which waiting",
                     duration(waiting["mean"]),
                     f"{100 * waiting['share']:.1f}%",
                     uneven,
                 ]
             )
-    heads = ["phase", "mean over ranks", "share", "slowest rank / mean"]
-    output.print(table_of("time of an iteration", heads, rows))
-    for line in explanations(found):
+    columns = ["phase", "mean over ranks", "share", "slowest rank / mean"]
+    output.print(table_of("time per iteration", columns, rows))
+    for line in explanations(profile):
         output.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def explanations(found: dict[str, Any]) -> list[str]:
-    mean, times = found["seconds_per_iteration"], found["iteration_seconds"]
+def explanations(profile: dict[str, Any]) -> list[str]:
+    """Return what a profile says about a run, in sentences."""
+    mean, times = profile["seconds_per_iteration"], profile["iteration_seconds"]
     lines = [
         f"iteration: mean {duration(mean)}; median {duration(times['median'])}, "
         f"p95 {duration(times['p95'])}, p99 {duration(times['p99'])}",
-        f"exposed communication: {duration(found['exposed_communication'])} an iteration "
-        f"({100 * found['exposed_communication'] / mean:.0f}% of it)",
+        f"exposed communication: {duration(profile['exposed_communication'])} per iteration "
+        f"({100 * profile['exposed_communication'] / mean:.0f}% of the time)",
     ]
-    if found["hidden_communication"] > 0:
+    if profile["hidden_communication"] > 0:
         lines.append(
-            f"hidden communication: {duration(found['hidden_communication'])}, "
-            f"{100 * found['hidden_share']:.0f}% of all: messages under way while the rank computed"
+            f"hidden communication: {duration(profile['hidden_communication'])}, "
+            f"{100 * profile['hidden_share']:.0f}% of all communication: messages in transit "
+            "while the rank computed"
         )
-    if found["ratio_to_stacked"]:
+    if profile["ratio_to_stacked"]:
         lines.append(
-            f"{found['ratio_to_stacked']:.2f} times the "
-            f"{duration(found['stacked_seconds_per_iteration'])} of the same experiment stacked "
+            f"{profile['ratio_to_stacked']:.2f} times the "
+            f"{duration(profile['stacked_seconds_per_iteration'])} of the same experiment stacked "
             "in one process, without communication"
         )
-    if found["straggler"]:
-        slow = found["straggler"]
+    if profile["straggler"]:
+        slow = profile["straggler"]
         lines.append(
-            f"straggler: node {slow['node']} spends {duration(slow['own'])} of its own in an "
-            f"iteration, {duration(slow['excess'])} more than the others' median: "
+            f"straggler: node {slow['node']} spends {duration(slow['own'])} per iteration on its "
+            f"own work, {duration(slow['excess'])} more than the median of the others: "
             f"{100 * slow['excess'] / mean:.0f}% of the iteration time"
         )
-    clocks = found["clocks"]
+    clocks = profile["clocks"]
     lines.append(
-        f"clocks: offsets up to {max(map(abs, clocks['offset'])) * 1e6:.1f} us, drift up to "
-        f"{max(map(abs, clocks['drift'])) * 1e6:.2f} us a second, "
-        f"known to {max(clocks['uncertainty']) * 1e6:.1f} us"
+        f"clocks: offsets up to {max(map(abs, clocks['offset'])) * 1e6:.1f} µs, drift up to "
+        f"{max(map(abs, clocks['drift'])) * 1e6:.2f} µs per second, "
+        f"known to within {max(clocks['uncertainty']) * 1e6:.1f} µs"
     )
     return lines
 
 
 def show_scale(rows: list[dict[str, Any]], directory: Path) -> None:
+    """Show one row per number of ranks, and list the files written to `directory`."""
     output = console(sys.stdout)
     lines = [
         [
@@ -140,12 +146,12 @@ def show_scale(rows: list[dict[str, Any]], directory: Path) -> None:
         ]
         for row in rows
     ]
-    heads = ["series", "ranks", "degree", "iteration", "exposed", "bytes, all ranks", "efficiency"]
-    output.print(table_of("scaling, one iteration", heads, lines))
+    columns = ["series", "ranks", "degree", "time", "exposed communication", "bytes (all ranks)"]
+    output.print(table_of("scaling: one iteration", [*columns, "efficiency"], lines))
     if any(row["crowded"] for row in rows):
         output.print(
-            "* more ranks than cores: these times say something about scheduling on this machine, "
-            "not about a network",
+            "* more ranks than cores: these times measure the scheduler of this machine, not a "
+            "network",
             highlight=False,
         )
     for name in ("scale.json", "scale.csv", "scale.png"):
@@ -153,7 +159,8 @@ def show_scale(rows: list[dict[str, Any]], directory: Path) -> None:
             output.print(f"wrote {directory / name}", markup=False, highlight=False, soft_wrap=True)
 
 
-def show_prediction(found: dict[str, Any], cost: Cost, left_out: list[str]) -> None:
+def show_prediction(prediction: dict[str, Any], cost: "Cost", left_out: list[str]) -> None:
+    """Show one row per graph, the formula with its numbers, and the graphs that were left out."""
     output = console(sys.stdout)
     lines = [
         [
@@ -168,31 +175,32 @@ def show_prediction(found: dict[str, Any], cost: Cost, left_out: list[str]) -> N
             if row["seconds_to_halve_disagreement"] is None
             else duration(row["seconds_to_halve_disagreement"]),
         ]
-        for row in found["rows"]
+        for row in prediction["rows"]
     ]
-    heads = [
+    columns = [
         "graph",
         "degree",
-        "bytes a rank",
+        "bytes per rank",
         "compute",
         "communication",
         "iteration",
         "rho_A",
-        "to halve",
+        "half-life",
     ]
-    title = f"{found['nodes']} nodes, messages of {found['bytes']:,} bytes: one iteration"
-    output.print(table_of(title, heads, lines))
+    title = f"{prediction['nodes']} nodes, messages of {prediction['bytes']:,} bytes: one iteration"
+    output.print(table_of(title, columns, lines))
     for line in (
         f"iteration = compute + {duration(cost.latency)} + degree x "
         f"({duration(cost.per_message)} + bytes / {rate(cost.bandwidth)})",
-        f"compute: {found['compute']}",
-        "to halve: time in which mixing alone halves the disagreement between nodes",
+        f"compute: {prediction['compute']}",
+        "half-life: time in which mixing alone halves the disagreement between nodes",
         *(f"left out: {reason}" for reason in left_out),
     ):
         output.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_checks(checks: list[dict[str, Any]]) -> None:
+    """Show the predicted beside the measured time per iteration of runs."""
     lines = [
         [
             check["what"],
@@ -202,5 +210,6 @@ def show_checks(checks: list[dict[str, Any]]) -> None:
         ]
         for check in checks
     ]
-    heads = ["run", "predicted", "measured", "error"]
-    console(sys.stdout).print(table_of("the model against measured runs", heads, lines))
+    columns = ["run", "predicted", "measured", "error"]
+    title = "time per iteration: the model against measured runs"
+    console(sys.stdout).print(table_of(title, columns, lines))

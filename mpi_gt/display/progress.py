@@ -1,26 +1,37 @@
-"""display.progress."""
+"""The progress of a run or a study on standard error: bars on a terminal, else plain lines."""
 
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from ..algorithms import display_name, full_name
 from .console import console, on_terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
 
 
 class Progress(Protocol):
-    """Shows one algorithm after the other; `note` is for what must be said meanwhile."""
+    """A display of one algorithm after the other.
+
+    `update` calls `describe` for the text beside the iteration only if it shows the text; `note`
+    prints a message without disturbing the display.
+    """
 
     def begin(self, label: str) -> None: ...
-    def update(self, iteration: int, tell: Callable[[], str]) -> None: ...
+    def update(self, iteration: int, describe: Callable[[], str]) -> None: ...
     def note(self, text: str) -> None: ...
     def end(self) -> None: ...
 
 
 class Silent:
+    """A progress display that shows nothing."""
+
     def begin(self, label: str) -> None:
         pass
 
-    def update(self, iteration: int, tell: Callable[[], str]) -> None:
+    def update(self, iteration: int, describe: Callable[[], str]) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -31,49 +42,42 @@ class Silent:
 
 
 class Lines(Silent):
-    """About twenty lines an algorithm, whatever the number of iterations."""
+    """About twenty lines per algorithm, however many iterations it has."""
 
     def __init__(self, total: int) -> None:
         self._total = total
 
     def begin(self, label: str) -> None:
-        self._label = label
+        self._name = full_name(label)
         self._next = 0
 
-    def update(self, iteration: int, tell: Callable[[], str]) -> None:
+    def update(self, iteration: int, describe: Callable[[], str]) -> None:
         if iteration >= self._next or iteration == self._total:
             self._next = iteration + max(1, self._total // 20)
             width = len(str(self._total))
-            self.note(f"{self._label}  iteration {iteration:{width}d}/{self._total}  {tell()}")
+            self.note(f"{self._name}  iteration {iteration:{width}d}/{self._total}  {describe()}")
 
     def note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
 class Bar:
-    """A bar with the time left."""
+    """A bar per algorithm, with the iteration, the time left and the latest metrics."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._console = console(sys.stderr)
 
     def begin(self, label: str) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
-
-        self._bar = RichProgress(
-            TextColumn("{task.fields[label]}  {task.completed}/{task.total}", markup=False),
-            BarColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=self._console,
-        )
-        self._task = self._bar.add_task("", total=self._total, label=label)
+        # with less than 100 columns, the full name would leave no room for the bar
+        short = self._console.width < 100 and ":" not in label
+        name = display_name(label) if short else full_name(label)
+        self._bar = _rich_bar(self._console)
+        self._task = self._bar.add_task("", total=self._total, name=name)
         self._bar.start()
 
-    def update(self, iteration: int, tell: Callable[[], str]) -> None:
-        self._bar.update(self._task, completed=iteration, description=tell())
+    def update(self, iteration: int, describe: Callable[[], str]) -> None:
+        self._bar.update(self._task, completed=iteration, description=describe())
 
     def note(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
@@ -82,7 +86,43 @@ class Bar:
         self._bar.stop()
 
 
+class StudyBar:
+    """A bar for a whole study, and below it one for each algorithm that has begun."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._bar = _rich_bar(console(sys.stderr))
+        self._whole = self._bar.add_task("", total=total, name=title)
+        self._bar.start()
+
+    def begin(self, label: str, total: int) -> None:
+        self._task = self._bar.add_task("", total=total, name=f"  {full_name(label)}")
+
+    def update(self, iteration: int, iterations_of_study: int) -> None:
+        self._bar.update(self._task, completed=iteration)
+        self._bar.update(self._whole, completed=iterations_of_study)
+
+    def end(self) -> None:
+        self._bar.stop()
+
+
+def _rich_bar(output: "Console") -> "RichProgress":
+    """Build the bar of all displays: its tasks have a `name`, and may have a description."""
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    return RichProgress(
+        # without markup: a label may contain square brackets
+        TextColumn("{task.fields[name]}  {task.completed}/{task.total}", markup=False),
+        BarColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=output,
+    )
+
+
 def choose_progress(total: int, quiet: bool) -> Progress:
+    """Return the progress display for a run of `total` iterations per algorithm."""
     if quiet:
         return Silent()
     return Bar(total) if on_terminal() else Lines(total)

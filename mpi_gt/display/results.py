@@ -1,10 +1,11 @@
-"""What a person sees of a run: its progress, as a bar or as plain lines, and its result."""
+"""The tables of a finished run, a comparison, a sweep, a graph and a list of runs."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .console import console
+from ..algorithms import full_name
+from .console import console, counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show(facts: dict[str, Any]) -> None:
-    """The result as a table, and where to find it."""
+    """Show the result of a run, a comparison or a sweep, and list the files it wrote."""
     config = facts["config"]
     output = console(sys.stdout)
     if config["algorithms"] is None:
@@ -25,7 +26,7 @@ def show(facts: dict[str, Any]) -> None:
     elif config["lr"] is not None:
         output.print(_sweep_table(facts))
     else:
-        output.print(_comparison_table(facts))
+        output.print(_comparison_table(facts, output.width))
     written = ["run.json", "metrics.csv", "final.npz", "audit.json", *facts.get("figures", [])]
     if config["profile"]:
         written += ["profile.json", "profile.npz", "profile.png", "trace.json"]
@@ -42,41 +43,53 @@ def _result_table(facts: dict[str, Any]) -> "Table":
 
     config, graph = facts["config"], facts["graph"]
     (label,) = facts["results"]
-    table = Table(title=Text(f"{label} on {config['problem']}, mean over seeds"))
-    table.add_column("measure")
+    seeds = counted(config["seeds"], "seed")
+    over = f"mean over {seeds}" if config["seeds"] > 1 else seeds
+    title = f"{full_name(label)} on {config['problem']}"
+    table = Table(title=Text(title), caption=f"metrics at the last iteration, {over}")
+    table.add_column("quantity")
     table.add_column("value", justify="right")
     for metric, value in facts["final"].items():
         if value is not None:
             table.add_row(metric, f"{value:.6e}")
     if "test_accuracy" in facts:
         table.add_row("test accuracy", f"{facts['test_accuracy']:.4f}")
-    table.add_row("microseconds per iteration", f"{facts['seconds_per_iteration'] * 1e6:.1f}")
-    table.add_row("bytes sent, all nodes", f"{facts['bytes_sent']:,}")
-    table.add_row("graph", f"{graph['nodes']} nodes, {graph['edges']} edges")
+    table.add_row("time per iteration (µs)", f"{facts['seconds_per_iteration'] * 1e6:.1f}")
+    table.add_row("bytes sent (all nodes, all seeds)", f"{facts['bytes_sent']:,}")
+    table.add_row("graph", f"{graph['nodes']} nodes, {counted(graph['edges'], 'edge')}")
     table.add_row("rho_A", f"{graph['rho_A']:.6f}")
     return table
 
 
-def _comparison_table(facts: dict[str, Any]) -> "Table":
+def _comparison_table(facts: dict[str, Any], width: int) -> "Table":
+    """Build the table of a comparison so that it fits into `width` columns, 80 or more."""
     from rich.table import Table
     from rich.text import Text
 
     config, summary = facts["config"], facts["summary"]
     title = (
-        f"{config['problem']}, {config['iterations']} iterations, {config['seeds']} seeds: "
+        f"{config['problem']}, {counted(config['iterations'], 'iteration')}, "
+        f"{counted(config['seeds'], 'seed')}: "
         "means over seeds and the last fifth of the logged iterations"
     )
-    table = Table(title=Text(title))
-    table.add_column("algorithm")
-    for name in ("loss", "gap", "‖∇f‖²", "consensus", "µs/it", "bytes/it", "gap < 1e-3 at"):
+    caption = (
+        "µs, bytes: per iteration (bytes of all nodes, one seed)\n"
+        "gap < 1e-3 at: first logged iteration with such a gap"
+    )
+    padding = 0 if width < 100 else 1
+    table = Table(title=Text(title), caption=Text(caption), padding=(0, padding))
+    table.add_column("method", overflow="fold")
+    for name in ("loss", "gap", "‖∇f(x̄)‖²", "consensus", "µs", "bytes", "gap <\n1e-3 at"):
         table.add_column(name, justify="right")
     for label, row in summary.items():
+        name = full_name(label)
+        method = Text(name if width >= 120 else name.replace(" (", "\n("))
         if "error" in row:
-            table.add_row(Text(label), "diverged")
+            table.add_row(method, "diverged")
             continue
         first = row["first_below_1e-3"]
         table.add_row(
-            Text(label),
+            method,
             f"{row['loss']:.6g}",
             *(f"{row[metric]:.2e}" for metric in ("gap", "grad_norm2", "consensus")),
             f"{row['seconds_per_iteration'] * 1e6:.0f}",
@@ -91,41 +104,45 @@ def _sweep_table(facts: dict[str, Any]) -> "Table":
     from rich.text import Text
 
     config = facts["config"]
-    table = Table(title=Text(f"{config['problem']}: each method at its own best stepsize"))
-    table.add_column("method")
-    for name in ("lr for the gap", "gap", "lr for the loss", "loss"):
+    title = (
+        f"{config['problem']}, {counted(config['iterations'], 'iteration')}, "
+        f"{counted(config['seeds'], 'seed')}: each method at its own best stepsize; "
+        "means over seeds and the last fifth of the logged iterations"
+    )
+    table = Table(title=Text(title))
+    table.add_column("method", overflow="fold")
+    for name in ("lr of the smallest gap", "gap", "lr of the smallest loss", "loss"):
         table.add_column(name, justify="right")
-    for method, of in facts["sweep"].items():
+    for method, swept in facts["sweep"].items():
         cells = []
         for metric in ("gap", "loss"):
-            best = of[f"best_{metric}"]
+            best = swept[f"best_{metric}"]
             cells += [f"{best['lr']:g}", f"{best[metric]:.4g}"] if best else ["diverged", "-"]
-        table.add_row(Text(method), *cells)
+        table.add_row(Text(full_name(method)), *cells)
     return table
 
 
 def show_graph(name: str, weights: str, network: "Network") -> None:
-    """What decides how fast averages spread over a graph, and what a node has to send."""
-    import networkx as nx
+    """Show size, degrees, diameter and rho_A of a graph with its weights."""
     from rich.table import Table
     from rich.text import Text
 
     facts = network.facts()
     table = Table(title=Text(f"{name}, {weights} weights"))
-    table.add_column("measure")
+    table.add_column("quantity")
     table.add_column("value", justify="right")
     table.add_row("nodes", str(facts["nodes"]))
     table.add_row("edges", str(facts["edges"]))
     degrees = (facts["degree_min"], facts["degree_mean"], facts["degree_max"])
-    table.add_row("degree, least / mean / most", "{} / {:.2f} / {}".format(*degrees))
-    table.add_row("diameter", str(nx.diameter(network.graph)))
+    table.add_row("degree: smallest / mean / largest", "{} / {:.2f} / {}".format(*degrees))
+    table.add_row("diameter", str(network.diameter()))
     table.add_row("rho_A", f"{facts['rho_A']:.12g}")
     table.add_row("spectral gap, 1 - rho_A", f"{1 - facts['rho_A']:.12g}")
     console(sys.stdout).print(table)
 
 
 def show_runs(runs: list[dict[str, str]]) -> None:
-    """One line a run, and below the table what is to be said of it."""
+    """Show a table with one row per run, and below it the note on each run that has one."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""The theory as tables: of a setting, and of an audited run."""
+"""The tables of `theory` and of `run --audit`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,31 +11,28 @@ if TYPE_CHECKING:
 FORMS = ("paper", "corrected")
 
 
-def show_theory(told: dict[str, Any], output: "Console") -> None:
-    """Constants, conditions and bounds in two columns; then what is broken, and why they differ."""
-    graph, setting = told["graph"], told["setting"]
-    table = _table(
-        f"{told['problem']}, {graph['nodes']} nodes",
-        ("quantity", "value", "kind"),
-    )
-    for name, one in told["constants"].items():
+def show_theory(theory: dict[str, Any], output: "Console") -> None:
+    """Show constants, conditions and bounds, printed beside corrected, then the explanations."""
+    graph, setting = theory["graph"], theory["setting"]
+    table = _table(f"{theory['problem']}, {graph['nodes']} nodes", ("quantity", "value", "kind"))
+    for name, one in theory["constants"].items():
         table.add_row(name, _number(one["value"]), one["kind"])
     table.add_row("rho_A", _number(graph["rho_A"]), "exact")
-    table.add_row("f(xbar_1) - f*", _number(told["start"]["descent"]))
+    table.add_row("f(xbar_1) - f*", _number(theory["start"]["descent"]))
     for name in ("delta1", "delta2", "delta3"):
-        table.add_row(f"Delta_{name[-1]}", _number(told["start"][name]))
+        table.add_row(f"Delta_{name[-1]}", _number(theory["start"][name]))
     for name in ("alpha", "beta1", "beta2", "vmin", "vmax"):
         table.add_row(name, _number(setting[name]), "given")
     output.print(table)
-    output.print(_forms_table(told))
+    output.print(_forms_table(theory))
 
-    for line in _lines(told):
+    for line in _lines(theory):
         output.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _forms_table(told: dict[str, Any]) -> "Table":
+def _forms_table(theory: dict[str, Any]) -> "Table":
     table = _table("the theory", ("quantity", "as printed", "corrected"))
-    paper, corrected = (told[form] for form in FORMS)
+    paper, corrected = (theory[form] for form in FORMS)
     names = [*corrected["constants"], *(n for n in paper["constants"] if n in ("mu", "omega"))]
     for name in names:
         label = "omega, the smallest for this beta1" if name == "omega" else name
@@ -50,16 +47,16 @@ def _forms_table(told: dict[str, Any]) -> "Table":
     )
     for name, label in (("theorem", "Theorem 1"), ("corollary", "Corollary 1")):
         cells = [_number(form[name], "no bound") for form in (paper, corrected)]
-        table.add_row(f"bound of {label}, T = {told['iterations']}", *cells)
+        table.add_row(f"bound of {label}, T = {theory['iterations']}", *cells)
     return table
 
 
-def _lines(told: dict[str, Any]) -> list[str]:
-    """What the tables do not say."""
+def _lines(theory: dict[str, Any]) -> list[str]:
+    """Return the violated conditions, the suggestions, and why the two columns differ."""
     lines = []
-    alpha, beta1 = told["setting"]["alpha"], told["setting"]["beta1"]
+    alpha, beta1 = theory["setting"]["alpha"], theory["setting"]["beta1"]
     for name in FORMS:
-        form = told[name]
+        form = theory[name]
         if not form["violated"]:
             lines.append(f"{name}: alpha = {alpha:g} and beta1 = {beta1:g} meet every condition")
         lines += [
@@ -68,35 +65,39 @@ def _lines(told: dict[str, Any]) -> list[str]:
         if form["interval"] is None:
             lines.append(f"{name}: at beta1 = {beta1:g} no alpha meets every condition")
         if "suggestion" in form:
-            lines.append(f"{name}: {_suggested(form['suggestion'], told['iterations'])}")
+            lines.append(f"{name}: {_suggested(form['suggestion'], theory['iterations'])}")
     lines.append("The corrected column differs because:")
-    return lines + [f"  - {line}" for line in told["differences"]]
+    return lines + [f"  - {line}" for line in theory["differences"]]
 
 
 def _excess(condition: dict[str, Any]) -> str:
-    text = f"{condition['name']}, by a factor {_number(condition['excess'])}"
+    text = f"{condition['name']}, by a factor of {_number(condition['excess'])}"
     if condition["high"] is None:
         text += f" ({_number(condition['least_excess'])} at the best alpha)"
     return text
 
 
-def _suggested(found: dict[str, Any] | None, iterations: int) -> str:
-    if found is None:
+def _suggested(suggestion: dict[str, Any] | None, iterations: int) -> str:
+    if suggestion is None:
         return "no beta1 and alpha meet every condition"
     return (
-        f"suggested: beta1 = {found['beta1']:g}, alpha = {found['alpha']:g}; then Theorem 1 gives "
-        f"{_number(found['theorem'], 'no bound')} and Corollary 1 "
-        f"{_number(found['corollary'], 'no bound')} at T = {iterations}"
+        f"suggested: beta1 = {suggestion['beta1']:g}, alpha = {suggestion['alpha']:g}; then "
+        f"Theorem 1 gives {_number(suggestion['theorem'], 'no bound')} and Corollary 1 "
+        f"{_number(suggestion['corollary'], 'no bound')} at T = {iterations}"
     )
 
 
-def show_audit(told: dict[str, Any], output: "Console") -> None:
-    """Both sides of every statement at T, and the verdicts."""
+def show_audit(audit: dict[str, Any], output: "Console") -> None:
+    """Show both sides of every statement at T, with the verdicts, and the errors of Lemma 11."""
     table = _table(
-        f"audit, T = {told['sums']['T']}: measured against bound, mean over seeds",
+        f"audit, T = {audit['sums']['T']}: measured against bound, mean over seeds",
         ("statement", "form", "left", "right", "ratio", "verdict"),
     )
-    statements = {**told["lemmas"], "theorem": told["theorem"], "corollary": told["corollary"]}
+    statements = {
+        **audit["lemmas"],
+        "theorem": audit["theorem"],
+        "corollary": audit["corollary"],
+    }
     for name, forms in statements.items():
         for form, one in forms.items():
             table.add_row(
@@ -109,14 +110,18 @@ def show_audit(told: dict[str, Any], output: "Console") -> None:
             )
     output.print(table)
     if any(not one["applies"] for forms in statements.values() for one in forms.values()):
-        output.print("no claim: alpha does not meet the statement's conditions; see mpi-gt theory")
-    errors = {name: one["error"] for name, one in told["identities"].items()}
-    held = all(one["verdict"] == "holds" for one in told["identities"].values())
+        output.print(
+            "no claim: alpha does not meet the conditions of the statement; see mpi-gt theory"
+        )
+    errors = {name: one["error"] for name, one in audit["identities"].items()}
+    held = all(one["verdict"] == "holds" for one in audit["identities"].values())
     line = ", ".join(f"({name}) {error:.1e}" for name, error in errors.items())
     output.print(
         f"Lemma 11, largest error of its identities: {line}: {'hold' if held else 'VIOLATED'}",
-        markup=False, highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _verdict(one: dict[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""One run on its ranks."""
+"""The engine: one run on its ranks, from the configuration to the last file."""

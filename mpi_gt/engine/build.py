@@ -1,4 +1,4 @@
-"""Every rank's part of a run, from its configuration: graph row, problem, algorithms, x_1."""
+"""Building a run on every rank from its configuration: graph row, problem, algorithms, x_1."""
 
 import sys
 from dataclasses import dataclass, field, replace
@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from .. import machine
 from ..array_files import cast, read_array
-from ..comm.stacked import StackedNode, StackedProblem
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..graphs import build_network
 from ..problems import Place, Problem
 from ..user_classes import call_user_code, check_algorithm, check_problem, is_custom, located
-from .identity import identify
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -26,22 +24,25 @@ Array = NDArray[Any]
 
 @dataclass
 class Experiment:
-    """What one rank holds of a run."""
+    """One rank's objects of a run."""
 
     config: RunConfig
     node: Any  # a Node, or a StackedNode
     problem: Any  # a Problem, or a StackedProblem
     entries: list[Entry]
     x1: Array
-    facts: dict[str, Any]  # on root: what run.json says of graph and machine
-    directory: Path | None  # where all ranks write, as root sees it
-    identity: str  # of what decides the numbers
+    facts: dict[str, Any]  # on root: the facts of graph, problem and machine for run.json
+    directory: Path | None  # the run directory, by the path that root sees
+    identity: str  # the hash of the run's identity
     hosts: list[str] = field(default_factory=list)  # of the neighbours
-    constants: Array | None = None  # this node's, for an audit
+    constants: Array | None = None  # this node's problem constants, for an audit
 
 
 def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
-    """Every rank's part of the run; a UserError, on all, where the input does not fit together."""
+    """Build this rank's objects of the run.
+
+    Collective: every rank calls it. If the input does not fit together, all ranks raise UserError.
+    """
     if config.stacked:
         return build_stacked(config)
     if comm is None:
@@ -60,7 +61,9 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     on_every_rank(comm, lambda: _prepare(config) if first else None)
 
     def plan() -> list[tuple[Any, ...]]:
-        """What each rank is sent. Root keeps no more of it than the others do."""
+        """Return the message for each rank. The whole network lives only inside this call."""
+        from .identity import identify
+
         network = build_network(config.graph, config.weights, comm.size)
         facts.update(machine.run_facts(ranks), graph=network.facts())
         identity, directory = identify(config, network.matrix, facts)
@@ -81,12 +84,12 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     def make() -> tuple[Problem, Array, list[Entry], Array | None]:
         problem = _make_problem(config, place)
         x1 = _first_estimate(config, problem.dim, start)
-        entries = _tried_entries(config, problem, x1)
+        entries = _checked_entries(config, problem, x1)
         return problem, x1, entries, _constants(config, problem) if config.audit else None
 
     try:
         problem, x1, entries, constants = on_every_rank(comm, make)
-        facts["exchange"] = _settle_exchange(node, auto, 2 * x1.nbytes)
+        facts["exchange"] = _choose_exchange(node, auto, 2 * x1.nbytes)
     except UserError:
         node.free()
         raise
@@ -97,13 +100,16 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
 
 
 def _constants(config: RunConfig, problem: Problem) -> Array:
-    from ..theory.constants import constants_of  # with the theory, which few runs ask for
+    from ..theory.constants import constants_of  # here: few runs need the theory
 
     return constants_of(config, problem)
 
 
-def _settle_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
-    """Which exchange it is, and with `auto` what was measured; an error where MPI lacks it."""
+def _choose_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
+    """Set the fastest exchange if `auto`, else require the given one; return the facts of it.
+
+    Collective: every rank calls it.
+    """
     from ..comm.exchange import EXCHANGES
     from ..comm.timing import fastest_exchange, unavailable_reason
 
@@ -111,7 +117,7 @@ def _settle_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
         chosen, seconds, missing = fastest_exchange(node, payload)
         node.exchange_class = EXCHANGES[chosen]
         return {"name": chosen, "auto": seconds, "missing": missing}
-    name = next(name for name, way in EXCHANGES.items() if way is node.exchange_class)
+    name = next(name for name, each in EXCHANGES.items() if each is node.exchange_class)
     reason = unavailable_reason(node, node.exchange_class, trial=False)
     if reason is not None:
         raise UserError(f"exchange {name} cannot be used here: {reason}")
@@ -119,10 +125,14 @@ def _settle_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
 
 
 def build_stacked(config: RunConfig) -> Experiment:
+    """Build a stacked run: all nodes in this process, without MPI."""
     if config.n is None:
         raise UserError("a stacked run needs the number of nodes: -n N")
     _prepare(config)
     n = config.n
+    from ..comm.stacked import StackedNode, StackedProblem
+    from .identity import identify
+
     network = build_network(config.graph, config.weights, n)
     problems = [
         _make_problem(config, Place(node, n, config.seed_list, config.numpy_dtype, part))
@@ -132,33 +142,34 @@ def build_stacked(config: RunConfig) -> Experiment:
     x1 = np.stack([_first_estimate(config, problem.dim, start) for start in _starts(config, n)])
     x1.flags.writeable = False
     node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
-    entries = _tried_entries(config, problems[0], x1[0])
+    entries = _checked_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None), "graph": network.facts()}
     facts["problem"] = _problem_facts(problems[0])
     identity, directory = identify(config, network.matrix, facts)
-    known = np.stack([_constants(config, each) for each in problems]) if config.audit else None
-    return Experiment(config, node, problem, entries, x1, facts, directory, identity, [], known)
+    constants = np.stack([_constants(config, each) for each in problems]) if config.audit else None
+    return Experiment(config, node, problem, entries, x1, facts, directory, identity, [], constants)
 
 
 def _prepare(config: RunConfig) -> None:
+    """Let the problem prepare its files, such as a dataset, on the first rank of each host."""
     name, kind, options = config.parse_problem()
     if hasattr(kind, "prepare"):
-        say = _say_nothing if config.quiet else _say
+        show = _show_nothing if config.quiet else _show
         call_user_code(
-            f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, say, **options)
+            f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, show, **options)
         )
 
 
-def _say(text: str) -> None:
-    """Long work on files is told on standard error, by the one rank that does it."""
+def _show(text: str) -> None:
     print(f"mpi-gt: {text}", file=sys.stderr, flush=True)
 
 
-def _say_nothing(text: str) -> None:
+def _show_nothing(text: str) -> None:
     pass
 
 
 def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
+    """Return the data that root sends to each node's problem, None each if there is none."""
     name, kind, options = config.parse_problem()
     if not hasattr(kind, "parts"):
         return [None] * nodes
@@ -189,8 +200,8 @@ def _problem_facts(problem: Problem) -> dict[str, Any]:
     return {"dim": int(problem.dim), **(problem.facts() if hasattr(problem, "facts") else {})}
 
 
-def _tried_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:
-    """The algorithms; users' own classes only after a trial."""
+def _checked_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:
+    """Return the algorithms, after trying out the classes that come from the user."""
     if is_custom(config.problem):
         check_problem(config.parse_problem()[0], problem, x1)
     entries = config.entries()
@@ -201,7 +212,7 @@ def _tried_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry
 
 
 def _starts(config: RunConfig, nodes: int) -> list[Array | None]:
-    """Each node's x_1 from the file, if there is one."""
+    """Return each node's x_1 from the file of --x1, None each without such a file."""
     if config.x1 is None:
         return [None] * nodes
     x1 = read_array(Path(config.x1))
@@ -211,11 +222,11 @@ def _starts(config: RunConfig, nodes: int) -> list[Array | None]:
 
 
 def _first_estimate(config: RunConfig, dim: int, start: Array | None) -> Array:
-    """x_1 of one node for all seeds: zeros, unless given."""
+    """Return x_1 of one node for all seeds: zeros, or `start` for each seed."""
     x1 = np.zeros((config.seeds, dim), config.numpy_dtype)
     if start is not None and len(start) != dim:
         raise UserError(f"{config.x1} is for {len(start)} dimensions, but the problem has {dim}")
     if start is not None:
         x1[:] = cast(str(config.x1), start, config.numpy_dtype)
-    x1.flags.writeable = False  # several algorithms start from it
+    x1.flags.writeable = False  # in a comparison all algorithms start from this array
     return x1

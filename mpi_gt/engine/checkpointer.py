@@ -1,4 +1,4 @@
-"""When to save and when to stop, agreed by all ranks at no message of its own; and saving."""
+"""Checkpoints and stops, on which all ranks agree without messages of their own."""
 
 import time
 from functools import partial
@@ -18,11 +18,12 @@ STOP, SAVE = 0, 1
 
 
 class Checkpointer:
-    """One rank's. All ranks save at the same iterations, and stop at the same one.
+    """The checkpoints of one rank. All ranks save, and stop, after the same iterations.
 
-    The word `node.stop_at` travels in the header of every message, and the least one wins: twice
-    an iteration, plus one where all shall save there but not stop. A rank that wants it before
-    step t names iteration t + nodes, so that all know in time: no two nodes are further apart.
+    The number `node.stop_at` travels in the header of every message, and the smallest one wins. It
+    is 2 T to save and stop after iteration T, and 2 T + 1 to save there and continue. A rank that
+    wants a checkpoint before step t names iteration t + nodes: by then every rank knows of it, for
+    the distance between two nodes of a connected graph is less than the number of nodes.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Checkpointer:
         self._identity = identity
         self._recorder = recorder
         self._stop = stop or StopRequest()
-        self._stop.wake = self._look_at_once = partial(setattr, node, "due", 0)
+        self._stop.wake = self._end_loop_early = partial(setattr, node, "due", 0)
         self._directory = directory
         self._last = config.iterations
         self._every = config.checkpoint_every
@@ -47,68 +48,73 @@ class Checkpointer:
         self._file = StopFile(directory) if node.is_root and directory is not None else None
         self._saved = time.monotonic()
         self._slot = 0
-        self._ready = False  # whether the folders are there
-        self._found: tuple[str, Part] | None = None
+        self._folders_exist = False
+        self._resumed: tuple[str, Part] | None = None
 
     def resume_from(self, slot: int, part: Part) -> None:
-        """The next algorithm begins at that part of a checkpoint, which stays as it is."""
+        """Let the next algorithm begin at this part; the next checkpoint goes to the other slot."""
         self._slot = 1 - slot
-        self._found = part.header["algorithm"], part
+        self._resumed = part.header["algorithm"], part
 
     def restore(self, label: str, start: Any) -> tuple[int, Any, float]:
-        """Iteration, State and seconds to go on from: zero and the start without a checkpoint."""
-        if self._found is None or self._found[0] != label:
+        """Return iteration, State and seconds of the checkpoint; 0, `start` and 0.0 without one."""
+        if self._resumed is None or self._resumed[0] != label:
             return 0, start, 0.0
-        part, self._found = self._found[1], None
+        part, self._resumed = self._resumed[1], None
         sent = part.header["bytes"]
         self._node.bytes_sent = np.array(sent) if isinstance(sent, list) else sent
         self._node.iteration = part.header["iteration"]
         return part.header["iteration"], as_state(start, part), part.header["seconds"]
 
     def poll_stop(self, t: int) -> None:
-        """Before step t: pass on what this rank was asked for, or finds to be due."""
+        """Before step t, propose a checkpoint to all ranks if one is requested or due here."""
         if self._file is not None:
             now = time.monotonic()
-            if self._file.is_there(now):
-                self._stop.asked = True
+            if self._file.exists(now):
+                self._stop.requested = True
             if self._seconds is not None and now >= self._saved + self._seconds:
-                self._agree(t, SAVE)
-        if self._stop.asked and self._directory is not None:
-            self._agree(t, STOP)
+                self._propose(t, SAVE)
+        if self._stop.requested and self._directory is not None:
+            self._propose(t, STOP)
 
-    def schedule_next_event(self, t: int, within: int) -> None:
-        """Before step t + 1: name the step after which the loop does more than take the next.
+    def schedule_next_event(self, t: int, interval: int) -> None:
+        """Set `node.due` to the first step after t that ends in a measurement, save or stop.
 
-        It measures each `within` steps; what else may be due is known here.
+        Until then the compiled loop does not return to Python. The loop measures every `interval`
+        steps.
         """
-        if self._stop.asked or self._file is not None:
+        if self._stop.requested or self._file is not None:
             self.poll_stop(t + 1)
-        due = min(t - t % within + within, self._last, self._node.stop_at >> 1)
+        due = min(t - t % interval + interval, self._last, self._node.stop_at >> 1)
         if self._every is not None:
             due = min(due, t - t % self._every + self._every)
-        self._node.due = due if self._file is None else t + 1  # who looks at a clock always looks
-        if self._stop.asked:  # also where a signal came just now
-            self._look_at_once()
+        # root checks the clock and the stop file before each step
+        self._node.due = due if self._file is None else t + 1
+        if self._stop.requested:  # again: a signal may have come since the first check
+            self._end_loop_early()
 
-    def _agree(self, t: int, what: int) -> None:
+    def _propose(self, t: int, action: int) -> None:
         node = self._node
-        node.stop_at = min(node.stop_at, 2 * (t + node.nodes) + what)
+        node.stop_at = min(node.stop_at, 2 * (t + node.nodes) + action)
 
     def is_due(self, t: int) -> bool:
-        """After step t, which has brought what others were asked for: whether all save now."""
+        """Return True if all ranks save after step t, by the messages of that step."""
         if t == self._last:
             return self._periodic
         return t == self._node.stop_at >> 1 or (self._every is not None and t % self._every == 0)
 
     def save(self, label: str, t: int, state: Any, seconds: float) -> None:
-        """Write this rank's part; Stopped, on all ranks alike, where that was agreed upon."""
+        """Write this rank's part of a checkpoint; raise Stopped if all ranks agreed to stop.
+
+        Collective: every rank calls it after the same iteration.
+        """
         node = self._node
-        what = node.stop_at & 1 if t == node.stop_at >> 1 else SAVE
+        action = node.stop_at & 1 if t == node.stop_at >> 1 else SAVE
         if t == node.stop_at >> 1:
             node.clear_stop()
         assert self._directory is not None
-        self._make_ready(self._directory)
-        node.finish_barrier()  # all have written the other slot, so this one may go
+        self._make_folders(self._directory)
+        node.finish_barrier()  # this slot may be overwritten once all ranks have written the other
         header = {
             "identity": self._identity,
             "algorithm": label,
@@ -124,13 +130,13 @@ class Checkpointer:
         node.start_barrier()
         self._slot = 1 - self._slot
         self._saved = time.monotonic()
-        if what == STOP and t < self._last:
-            node.finish_barrier()  # it counts only when all parts are there
+        if action == STOP and t < self._last:
+            node.finish_barrier()  # a checkpoint is of use only with the parts of all ranks
             raise Stopped(f"stopped after iteration {t} of {self._last}")
 
-    def _make_ready(self, directory: Path) -> None:
-        """Root makes the folders, before any rank writes into them."""
-        if self._ready:
+    def _make_folders(self, directory: Path) -> None:
+        """Let root make the folders of both slots before any rank writes into them. Collective."""
+        if self._folders_exist:
             return
         if self._node.is_root:
             for folder in (CHECKPOINTS, *(f"{CHECKPOINTS}/{slot}" for slot in SLOTS)):
@@ -138,4 +144,4 @@ class Checkpointer:
                     (directory / folder).mkdir(exist_ok=True)
                 except OSError as error:
                     raise storage_error(directory / folder, error) from error
-        self._ready = self._node.broadcast_flag(True)
+        self._folders_exist = self._node.broadcast_flag(True)

@@ -1,4 +1,4 @@
-"""What decides the numbers of a run: a run that goes on must be the same one."""
+"""The identity of a run: everything that decides its numbers. Only the same run can be resumed."""
 
 import dataclasses
 import hashlib
@@ -23,9 +23,10 @@ Identity = dict[str, Any]
 def identify(
     config: RunConfig, matrix: NDArray[Any], facts: dict[str, Any]
 ) -> tuple[str, Path | None]:
-    """Root's: the identity, into `facts` and as a hash; and the run directory for all ranks.
+    """Add the identity to `facts`; return its hash and the absolute path of the run directory.
 
-    A UserError where the run in the directory, to be taken up, is another one.
+    Called on root only. Without a run directory it returns an empty hash and None. Raises UserError
+    if the run to be resumed in the directory is another one.
     """
     if config.out is None:
         return "", None
@@ -37,7 +38,10 @@ def identify(
 
 
 def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Identity:
-    """All that decides the numbers of a run, by name. Root's: others may not see the files."""
+    """Return all that decides the numbers of a run, by name.
+
+    Called on root only: other hosts may not see the files.
+    """
     name, kind, options = config.parse_problem()
     files = [value for value in options.values() if isinstance(value, str) and _is_file(value)]
     files += [] if config.x1 is None else [config.x1]
@@ -54,14 +58,15 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
         "seeds": [config.seed, config.seeds],
         "log-every": config.log_interval,
         "stacked": config.stacked,
-        "kernels": kernels.NAME,  # some of them round differently in the last place
+        "kernels": kernels.NAME,  # some kernels round differently from numpy in the last place
     }
 
 
 def _parameters(entry: Entry) -> dict[str, str]:
     algorithm: Any = entry.algorithm
     if not dataclasses.is_dataclass(algorithm):
-        return {"lr": str(entry.lr)}  # a user's class: the rest is in its label and its file
+        # a user's class: its label and the hash of its file cover the other parameters
+        return {"lr": str(entry.lr)}
     return {key: str(value) for key, value in sorted(vars(algorithm).items())}
 
 
@@ -84,10 +89,10 @@ def _sha256(path: Path) -> str:
 
 
 def require_same(config: RunConfig, identity: Identity) -> None:
-    """Refuse to go on with another run than the one that is there, naming the difference."""
+    """Raise UserError, naming the difference, unless the run directory holds the same run."""
     before = read_facts(Path(str(config.out))).get("identity")
     if before is None:
-        return  # it died before it had begun
+        return  # the earlier run died before its ranks were up
     for name, now in identity.items():
         then = before.get(name)
         if then != now:

@@ -1,4 +1,4 @@
-"""engine.loop."""
+"""The loop over the iterations of one algorithm, the only one there is, and its clock."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,17 +16,16 @@ from ..problems.straggler import Straggler
 from .build import Experiment
 from .checkpointer import Checkpointer
 from .metrics import measure
-from .recorder import Recorder
 
 if TYPE_CHECKING:
     from ..performance.stamps import Phases
-
+    from .recorder import Recorder
 
 Array = NDArray[Any]
 
 
 class Clock:
-    """Seconds since it was made, less those while it was paused; begins with `passed`."""
+    """A clock that can be paused; it starts at `passed` seconds."""
 
     def __init__(self, passed: float = 0.0) -> None:
         self._started = time.perf_counter() - passed
@@ -39,7 +38,7 @@ class Clock:
         return now - self._started - self._paused
 
     def pause(self) -> float:
-        """Until `resume`; the seconds so far."""
+        """Stop the clock until `resume`, and return its seconds."""
         self._pause_began = now = time.perf_counter()
         return now - self._started - self._paused
 
@@ -58,7 +57,7 @@ class Clock:
 
 
 class NoRecorder:
-    """Every other rank's."""
+    """The recorder of the ranks other than root: it does nothing."""
 
     rows: list[dict[str, Any]] = []  # noqa: RUF012 (never filled)
     facts: dict[str, Any] = {}  # noqa: RUF012
@@ -74,28 +73,28 @@ class NoRecorder:
 def solve(
     experiment: Experiment,
     entry: Entry,
-    recorder: Recorder | NoRecorder,
+    recorder: "Recorder | NoRecorder",
     checkpointer: Checkpointer,
     phases: "Phases | NoPhases",
     observe: Callable[[int, Any, Any], None] | None = None,
 ) -> tuple[Array, float]:
-    """All iterations of one algorithm: the only loop. Its output and its seconds.
+    """Run all iterations of one algorithm; return this rank's output x and the seconds they took.
 
-    `observe(t, before, after)` sees each step; its time is not counted.
+    Collective: every rank calls it. `observe(t, before, after)`, if given, is called after each
+    step. The seconds leave out measurements, checkpoints and `observe`.
     """
     config, node, problem = experiment.config, experiment.node, experiment.problem
     algorithm = entry.algorithm
-    gradient = getattr(problem, "_kernel", None) or problem.gradient
-    if config.straggler is not None:
-        gradient = Straggler.of(config.straggler).slow(gradient, node.row.node)
-    gradient = phases.time_gradient(gradient)
-    tracks = getattr(algorithm, "tracks", False)  # a user's class need not say
+    gradient = phases.time_gradient(_gradient(experiment))
+    tracks = getattr(algorithm, "tracks", False)  # optional in a user's class
     seeds = config.seed_list
     node.restart()
     recorder.begin(entry.label)
 
     def log(t: int, state: Any) -> None:
-        seconds = clock.pause()  # no `with`: all ranks do this at once, and find each call cold
+        # pause()/resume(), not `with clock.paused()`: every rank does this at the same moment, and
+        # on crowded cores each further Python call misses the cache
+        seconds = clock.pause()
         phases.enter(METRIC)
         measured = measure(node, problem, state, tracks, seeds)
         if measured is not None:
@@ -104,28 +103,37 @@ def solve(
         phases.enter(UNATTRIBUTED)
         clock.resume()
 
-    with np.errstate(all="ignore"):  # a value past all bounds is found by `measure`, once
+    with np.errstate(all="ignore"):  # `measure` reports values that are not finite, once
         start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
         begin, state, passed = checkpointer.restore(entry.label, start)
         clock = Clock(passed)
         if begin == 0 or (begin == config.iterations and begin % config.log_interval):
             log(begin, state)
         step = phases.time_step(compiled(algorithm, start))
-        last, stride = config.iterations, config.log_interval
+        last, log_interval = config.iterations, config.log_interval
         advance = node.stepper(step, gradient, last)
         checkpointer.poll_stop(begin + 1)
         t, states = begin, [state]
-        del start, state  # the list alone holds it: see `advance`
+        del start, state  # only the list may hold states: `advance` reuses the arrays of old ones
         while t < last:
             t = advance(t, states)
             if observe is not None:
                 with phases.during(METRIC), clock.paused():
                     observe(t, *states)
-            if t % stride == 0 or t == last:
+            if t % log_interval == 0 or t == last:
                 log(t, states[-1])
             if checkpointer.is_due(t):
                 with phases.during(CHECKPOINT), clock.paused():
                     checkpointer.save(entry.label, t, states[-1], clock.seconds)
-            checkpointer.schedule_next_event(t, stride if observe is None else 1)
+            checkpointer.schedule_next_event(t, log_interval if observe is None else 1)
     phases.close()
     return states[-1].x, clock.seconds
+
+
+def _gradient(experiment: Experiment) -> Callable[[int, Array], Array]:
+    """Return the gradient of this node's problem: its kernel if any, slowed by --straggler."""
+    config, problem = experiment.config, experiment.problem
+    gradient: Callable[[int, Array], Array] = getattr(problem, "_kernel", None) or problem.gradient
+    if config.straggler is not None:
+        gradient = Straggler.of(config.straggler).slow(gradient, experiment.node.row.node)
+    return gradient

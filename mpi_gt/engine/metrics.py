@@ -1,4 +1,4 @@
-"""Loss, gradient norm, consensus, gap and tracking of the state of all nodes, for each seed."""
+"""The metrics: loss, gradient norm, consensus, gap and tracking error over all nodes, per seed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from ..errors import Diverged
 
 Array = NDArray[Any]
 
-CONSENSUS, BYTES, SUSPECT, LOSS, ACCURACY = range(5)  # the first columns of a report
-LARGE = 1e150  # as in report.c: who reports less than that in each entry, spoils no metric
+CONSENSUS, BYTES, SUSPECT, LOSS, ACCURACY = range(5)  # the first columns of the local metrics
+LARGE = 1e150  # as in local_metrics.c: smaller entries cannot make any metric infinite
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What root knows of the state, one number a seed."""
+    """The metrics of one iteration, for root: one number per seed and metric."""
 
     loss: Array  # f(xbar)
     grad_norm2: Array  # ||grad f(xbar)||²
     consensus: Array  # mean_i ||x_i - xbar||²
     tracking: Array | None  # ||mean s - mean g||, for methods that track
-    lost: Array | None  # whether that is more than rounding explains
+    lost: Array | None  # True if `tracking` is larger than rounding explains
     accuracy: Array | None
-    bytes: float  # of vectors, a seed, sent by all nodes so far
+    bytes: float  # of vectors per seed that all nodes together have sent so far
 
     @property
     def gap(self) -> Array:
@@ -35,7 +35,7 @@ class Measurement:
 
     @property
     def numbers(self) -> list[Array]:
-        """All that have to be finite."""
+        """Return all metrics that must be finite."""
         numbers = (self.loss, self.gap, self.tracking, self.accuracy)
         return [values for values in numbers if values is not None]
 
@@ -46,33 +46,33 @@ class Measurement:
 def measure(
     node: NodeLike, problem: Any, state: Any, tracks: bool, seeds: tuple[int, ...]
 ) -> Measurement | None:
-    """The exact metrics, on root (else None); Diverged on all ranks where a value is not finite.
+    """Return the exact metrics on root, None on the other ranks.
 
-    Each rank evaluates its own f_i at xbar. A state with a leading axis of nodes (stacked) is
-    measured by the same lines.
+    Collective: every rank calls it and evaluates its own f_i at xbar. If a value is not finite, all
+    ranks raise Diverged. The same code measures a stacked state, with a leading axis of nodes.
     """
     xbar = node.mean(state.x)
     assert xbar is not None
     loss, gradient = problem.evaluate(xbar)
     accuracy = getattr(problem, "accuracy", None)
-    told = (loss,) if accuracy is None else (loss, accuracy(xbar))
+    scores = (loss,) if accuracy is None else (loss, accuracy(xbar))
     vectors = (gradient, state.s, state.g) if tracks else (gradient,)
-    report = _local_metrics(node.bytes_sent, state, xbar, told, vectors)
-    means = node.mean(report, everywhere=False)
+    local = _local_metrics(node.bytes_sent, state, xbar, scores, vectors)
+    means = node.mean(local, everywhere=False)
     suspect = node.broadcast_flag(means is not None and bool(means[0, SUSPECT]))
     measured = None
     if means is not None:
-        measured = _of_means(means, len(told) > 1, len(vectors), state.x.dtype, node.nodes)
+        measured = _from_means(means, len(scores) > 1, len(vectors), state.x.dtype, node.nodes)
     if suspect:
-        at_mean = (loss, gradient, report[..., CONSENSUS])
+        at_mean = (loss, gradient, local[..., CONSENSUS])
         _require_finite(node, state, at_mean, measured, seeds)
     return measured
 
 
-def _of_means(
+def _from_means(
     means: Array, accuracy: bool, vectors: int, dtype: np.dtype[Any], nodes: int
 ) -> Measurement:
-    """Out of the means of all nodes' reports."""
+    """Build the Measurement from the mean of the local metrics over all nodes."""
     columns = ACCURACY + accuracy
     dim = (means.shape[-1] - columns) // vectors
     begins = range(columns, means.shape[-1], dim)
@@ -90,31 +90,31 @@ def _of_means(
         tracking=tracking,
         lost=lost,
         accuracy=means[:, ACCURACY] if accuracy else None,
-        bytes=round(means[0, BYTES] * nodes) / len(means),  # exact up to 2^51, which is 2 PB
+        bytes=round(means[0, BYTES] * nodes) / len(means),  # exact up to 2^51 bytes (2 PB)
     )
 
 
 def _local_metrics(
-    sent: Any, state: Any, xbar: Array, told: tuple[Array, ...], vectors: tuple[Array, ...]
+    sent: Any, state: Any, xbar: Array, scores: tuple[Array, ...], vectors: tuple[Array, ...]
 ) -> Array:
-    """A line for each seed of what root needs of this rank, its columns first, then the vectors."""
+    """Return this rank's share of the metrics: one row per seed, the columns, then the vectors."""
     if kernels.C is not None:
-        report = kernels.C.local_metrics(state.x, xbar, sent, told, vectors, state)
-        if report is not None:
-            return report
-    heads = np.empty((*told[0].shape, LOSS + len(told)))
-    columns = _norm2(state.x - xbar), np.asarray(sent)[..., np.newaxis], 0, *told
+        local = kernels.C.local_metrics(state.x, xbar, sent, scores, vectors, state)
+        if local is not None:
+            return local
+    heads = np.empty((*scores[0].shape, LOSS + len(scores)))
+    columns = _norm2(state.x - xbar), np.asarray(sent)[..., np.newaxis], 0, *scores
     for index, column in enumerate(columns):
         heads[..., index] = column
-    report = np.concatenate([heads, *vectors], axis=-1)
-    seen = (state.x, *vectors)  # where x is not finite, neither is the consensus
-    rest = [z for z in state if not any(z is array for array in seen)]
-    report[..., SUSPECT] = not _are_moderate([report, *rest])
-    return report
+    local = np.concatenate([heads, *vectors], axis=-1)
+    covered = (state.x, *vectors)  # a bad x shows in the consensus, bad vectors in `local` itself
+    rest = [z for z in state if not any(z is array for array in covered)]
+    local[..., SUSPECT] = not _are_moderate([local, *rest])
+    return local
 
 
 def _are_moderate(arrays: Iterable[Array]) -> bool:
-    """Whether all values are finite, and far from where a metric made of them is not."""
+    """Return True if all values are finite and too small to make a metric infinite."""
     return sum(float(np.vdot(z, z)) for z in arrays) < LARGE**2
 
 
@@ -130,22 +130,25 @@ def _require_finite(
     measured: Measurement | None,
     seeds: tuple[int, ...],
 ) -> None:
-    """Diverged on all ranks, with the first node and seed that has a value which is not finite."""
+    """Raise Diverged on all ranks if a value is not finite, naming the first node and seed.
+
+    Collective: every rank calls it. `at_mean` holds loss and gradient at xbar, and the consensus.
+    """
     loss, gradient, consensus = at_mean
     own = np.logical_and.reduce([np.isfinite(array).all(axis=-1) for array in state])
-    there = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1) & np.isfinite(consensus)
-    reports = node.gather(np.stack([own, there], axis=-2))
+    mean = np.isfinite(loss) & np.isfinite(gradient).all(axis=-1) & np.isfinite(consensus)
+    flags = node.gather(np.stack([own, mean], axis=-2))
     culprit = None
-    if reports is not None and measured is not None:
-        culprit = _first_non_finite(reports, measured, seeds)
+    if flags is not None and measured is not None:
+        culprit = _first_non_finite(flags, measured, seeds)
     if node.broadcast_flag(culprit is not None):
         where = f"a value is not finite after iteration {node.iteration}"
         raise Diverged(where if culprit is None else f"{where}: {culprit}")
 
 
-def _first_non_finite(reports: Array, measured: Measurement, seeds: tuple[int, ...]) -> str | None:
-    # one node's bad state spoils the mean, and so every node's loss there: that comes first
-    for finite in (reports[:, 0], reports[:, 1]):
+def _first_non_finite(flags: Array, measured: Measurement, seeds: tuple[int, ...]) -> str | None:
+    # the states first: one bad state spoils xbar, and with it the loss of every node
+    for finite in (flags[:, 0], flags[:, 1]):
         if not finite.all():
             node, column = np.argwhere(~finite)[0]
             return f"node {node}, seed {seeds[column]}"

@@ -1,4 +1,4 @@
-"""What root keeps and shows of a run: run.json, metrics.csv, final.npz, figures, progress."""
+"""The recorder: root's files of a run (run.json, metrics.csv, final.npz, figures) and progress."""
 
 import sys
 import time
@@ -27,11 +27,11 @@ Array = NDArray[Any]
 
 
 class Recorder:
-    """Root's: keeps every row, writes the run directory if there is one, shows progress."""
+    """The recorder of root: keeps all rows, writes the run directory if any, shows progress."""
 
     def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
         self._rows: list[MetricsRow] = []
-        self._blocks: list[MetricsBlock] = []  # whose rows are made when somebody asks for them
+        self._blocks: list[MetricsBlock] = []  # not yet turned into rows: that is done on demand
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.profile: dict[str, Any] = {}
@@ -51,9 +51,7 @@ class Recorder:
             self._progress.note(f"warning: {warning}")
         if dropped := self.facts["problem"].get("rows_dropped"):
             each = self.facts["problem"]["rows_per_node"]
-            self._progress.note(
-                f"{each} rows on each node; {dropped} that do not divide are dropped"
-            )
+            self._progress.note(f"{each} rows on each node; {dropped} left over and not used")
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -66,16 +64,16 @@ class Recorder:
         return self._rows
 
     def start(self) -> None:
-        """From the beginning, in a directory without anything of an earlier run."""
+        """Start from the first iteration: remove the files of an earlier run in the directory."""
         self.facts.update(results={}, progress={})
         if self.directory:
-            # a host that does not see the checkpoints is no reason to remove them
+            # on --resume the checkpoints stay: perhaps just this host does not see them
             clear(self.directory.path, state=not self._config.resume)
             self.directory.begin()
         self._save()
 
     def finished(self, labels: Iterable[str]) -> list[str]:
-        """The first algorithms that a run before has finished, all of them as they were."""
+        """Return the first algorithms that the run has finished and whose files are unchanged."""
         assert self.directory is not None
         done = []
         for label in labels:
@@ -90,7 +88,11 @@ class Recorder:
     def resume(
         self, done: list[str], mark: Mapping[str, Any] | None, where: Mapping[str, Any]
     ) -> None:
-        """Take up a run: those algorithms are finished, metrics.csv is cut back to that mark."""
+        """Resume a run: the algorithms in `done` are finished, metrics.csv is cut at `mark`.
+
+        Without a mark, metrics.csv is cut after the last finished algorithm. `where` goes into the
+        list `resumes` of run.json.
+        """
         assert self.directory is not None
         mark = mark or self.facts["progress"][done[-1]]["metrics"]
         self._rows = [MetricsRow(**row) for row in self.directory.rows_until(mark) or []]
@@ -102,10 +104,10 @@ class Recorder:
         self._save()
 
     def metrics_mark(self) -> dict[str, Any] | None:
-        """Where metrics.csv ends, which is on the disk for good.
+        """Flush metrics.csv to the disk and return its end, as a mark for a checkpoint.
 
-        Before a measurement that is made only because it is the last one: a run that goes on
-        from there may have more iterations, and would not make it.
+        The mark leaves out a measurement that was made only because it is the last one: a run that
+        is extended from the checkpoint would not make it.
         """
         if self.directory is None:
             return None
@@ -113,7 +115,7 @@ class Recorder:
         return self._before_last or self.directory.mark()
 
     def warn(self, warning: str) -> None:
-        """Said at once, also to those who want to hear nothing, and kept."""
+        """Show a warning at once, with --quiet as well, and add it to run.json."""
         self.facts["warnings"].append(warning)
         if self._config.quiet:
             print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
@@ -126,7 +128,7 @@ class Recorder:
         self._progress.begin(label)
 
     def write(self, label: str, iteration: int, seconds: float, measured: Measurement) -> None:
-        """One row for each seed."""
+        """Record one measurement: one row per seed."""
         columns = [getattr(measured, metric) for metric in METRICS]
         block = MetricsBlock(
             label,
@@ -146,7 +148,7 @@ class Recorder:
         self._progress.update(iteration, lambda: f"{measured}  {seconds:.1f} s")
 
     def _warn_of_lost_message(self, row: MetricsRow) -> None:
-        """Said at once, but once: an error that is there stays there."""
+        """Warn of the first tracking error only: once there, such an error stays."""
         if "tracking_error" not in self.facts:
             where = ("algorithm", "seed", "iteration", "tracking")
             self.facts["tracking_error"] = {name: getattr(row, name) for name in where}
@@ -158,7 +160,7 @@ class Recorder:
             self.warn(warning)
 
     def end(self, label: str, seconds: float | None, error: str | None) -> None:
-        """One algorithm is done: its final metrics, or why there are none."""
+        """Record the end of one algorithm: its final metrics, or the error that ended it."""
         if error is not None or seconds is None:
             self.facts["results"][label] = {"error": error}
             mark = self.directory.mark() if self.directory else None
@@ -176,21 +178,21 @@ class Recorder:
         self._save()
 
     def add_result(self, label: str, name: str, value: float | None) -> None:
-        """One more number of a finished algorithm, where there is one."""
+        """Add a number to the results of a finished algorithm, unless it is None."""
         if value is not None:
             self.facts["results"][label][name] = value
 
     def audit(self, report: Any) -> None:
-        """What the theory says of the run, and both sides of each statement, to be drawn."""
-        told, self._curves = report
-        self.facts["audit"] = told
+        """Record an audit: its facts in run.json and audit.json, its curves for the figure."""
+        facts, self._curves = report
+        self.facts["audit"] = facts
         if self.directory:
-            write_json(self.directory.path / "audit.json", told)
+            write_json(self.directory.path / "audit.json", facts)
 
     def save_output(
         self, label: str, parts: Iterable[Array] | None, shape: tuple[int, ...]
     ) -> None:
-        """The output of all nodes: `x` in final.npz; in a comparison, under the label."""
+        """Save the output of all nodes for final.npz: as `x`, or by label in a comparison."""
         assert self.directory is not None
         assert parts is not None
         digest = self.directory.save_output(self._name(label), parts, shape)
@@ -201,7 +203,7 @@ class Recorder:
         return "x" if self._config.algorithms is None else label
 
     def stop(self, label: str, exit_code: int, iteration: int) -> None:
-        """The run was asked to stop, and can go on."""
+        """Record that the run was stopped at a checkpoint and can be resumed."""
         self._progress.end()
         del self.facts["process"]
         self.facts.update(status="stopped", exit_code=exit_code, finished=_now())
@@ -211,13 +213,13 @@ class Recorder:
             self.directory.unlock()
 
     def keep_profile(self, profile: dict[str, Any]) -> None:
-        """What is said of it in run.json; the whole is in profile.json."""
+        """Keep the profile, and add its main numbers to run.json; profile.json has all of it."""
         self.profile = profile
-        told = ("exposed_communication", "hidden_share", "ratio_to_stacked", "straggler")
-        self.facts["profile"] = {name: profile[name] for name in told}
+        names = ("exposed_communication", "hidden_share", "ratio_to_stacked", "straggler")
+        self.facts["profile"] = {name: profile[name] for name in names}
 
     def close(self, exit_code: int) -> None:
-        """The run is over: figures, and in run.json how it ended."""
+        """Finish the run: write final.npz, summaries and figures, and how it ended to run.json."""
         if self._config.algorithms is None:
             (result,) = self.facts["results"].values()
             self.facts.update(result)
@@ -229,7 +231,8 @@ class Recorder:
             if self._config.lr is not None:
                 self.facts["sweep"] = sweep_of(self.facts["summary"], self._config.entries())
                 write_json(self.directory.path / "sweep.json", self.facts["sweep"])
-            outputs = [label for label, it in self.facts["progress"].items() if it["output"]]
+            progress = self.facts["progress"]
+            outputs = [label for label, mark in progress.items() if mark["output"]]
             self.directory.write_final(map(self._name, outputs))
             if self._all_rows():
                 self._draw(self.directory.path)

@@ -1,4 +1,4 @@
-"""One whole run on the ranks that were built for it, and the only loop there is."""
+"""The function `run`: one whole run, with one or several algorithms, on all ranks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ..config import RunConfig
+from ..config import Entry, RunConfig
 from ..errors import Diverged, Stopped, UserError
 from ..performance.phases import NoPhases
+from . import loop
 from .build import Experiment, build, build_stacked
 from .checkpointer import Checkpointer
-from .loop import NoRecorder, solve
-from .recorder import Recorder
+from .loop import NoRecorder
 from .resume import claim_directory, restore_checkpoint
 from .stop import StopRequest
 from .watchdog import Watchdog
@@ -23,26 +23,36 @@ if TYPE_CHECKING:
 
     from ..performance.profiler import Profiler
     from ..theory.audit import Audit
+    from .recorder import Recorder
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What `run` returns on every rank; `metrics` and `facts` are root's, empty elsewhere."""
+    """The result of `run`, on every rank.
+
+    Attributes
+    ----------
+    outputs : dict[str, Array]
+        This node's x_{T+1} by algorithm, of shape (seeds, dim). In a stacked run it holds all
+        nodes: (nodes, seeds, dim). An algorithm that an earlier run has finished is not in it.
+    metrics : list[dict[str, Any]]
+        The rows of metrics.csv on root; empty on the other ranks.
+    facts : dict[str, Any]
+        The content of run.json on root; empty on the other ranks.
+    profile : dict[str, Any]
+        The content of profile.json on root, if the run was profiled; else empty.
+    """
 
     outputs: dict[str, Array]
-    """This node's x_{T+1} by algorithm, (seeds, dim); stacked: all nodes', (nodes, seeds, dim)."""
     metrics: list[dict[str, Any]]
-    """The rows of metrics.csv."""
     facts: dict[str, Any]
-    """The content of run.json."""
     profile: dict[str, Any] = field(default_factory=dict)
-    """The content of profile.json, if a profile was asked for."""
 
     @property
     def x(self) -> Array:
-        """The output of the only algorithm."""
+        """Return the output of the only algorithm."""
         (only,) = self.outputs.values()
         return only
 
@@ -50,11 +60,34 @@ class Result:
 def run(
     config: RunConfig, comm: "MPI.Intracomm | None" = None, stop: StopRequest | None = None
 ) -> Result:
-    """One whole run. Every rank of `comm` calls it; root measures, records and shows.
+    """Carry out one run: all iterations of one or several algorithms.
 
-    `stop` is this rank's, and may be asked by signals; Stopped is then raised on every rank.
+    Collective: every rank of `comm` calls it. Root measures, records and shows progress.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run. `config.n`, if given, must be the number of ranks.
+    comm : MPI.Intracomm, optional
+        The communicator. Only a stacked run can do without.
+    stop : StopRequest, optional
+        A request of this rank to stop; signals may set it while the run is going on.
+
+    Returns
+    -------
+    Result
+        This rank's output, and on root the metrics and facts as well.
+
+    Raises
+    ------
+    UserError
+        On every rank, if the input does not fit together.
+    Diverged
+        On every rank, if a value was not finite. All other algorithms were carried out.
+    Stopped
+        On every rank, if a rank was asked to stop. The run can be resumed.
     """
-    config, take_back = claim_directory(config, comm)
+    config, release = claim_directory(config, comm)
     experiment = None
     try:
         experiment = build(config, comm)
@@ -63,15 +96,32 @@ def run(
     except UserError:
         if experiment is not None:
             experiment.node.free()
-        take_back()
+        release()
         raise
-    node, directory = experiment.node, experiment.directory
+    outputs, diverged = _run_all(experiment, recorder, audit, comm, stop)
+    if config.lr is not None:
+        diverged = []  # a sweep is meant to show which stepsizes are too large
+    recorder.close(Diverged.exit_code if diverged else 0)
+    experiment.node.free()
+    if diverged:
+        raise Diverged("; ".join(diverged), recorder.facts)
+    return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
+
+
+def _run_all(
+    experiment: Experiment,
+    recorder: "Recorder | NoRecorder",
+    audit: "Audit | None",
+    comm: "MPI.Intracomm | None",
+    stop: StopRequest | None,
+) -> tuple[dict[str, Array], list[str]]:
+    """Run all algorithms; return their outputs by label, and an error for each that diverged.
+
+    Algorithms that an earlier run has finished are left out of the outputs.
+    """
+    config, node, directory = experiment.config, experiment.node, experiment.directory
     checkpointer = Checkpointer(config, node, directory, experiment.identity, recorder, stop)
     profiler = _profiler(experiment)
-    phases = profiler.phases if profiler else NoPhases()
-    observe = audit.observe if audit else None
-    outputs: dict[str, Array] = {}
-    diverged: list[str] = []
     done: dict[str, str | None] = {}
     if config.resume:
         assert directory is not None
@@ -81,39 +131,51 @@ def run(
         )
     else:
         recorder.start()
-    diverged += [f"{label}: {error}" for label, error in done.items() if error is not None]
+    outputs: dict[str, Array] = {}
+    diverged = [f"{label}: {error}" for label, error in done.items() if error is not None]
     with Watchdog(node, 0 if config.stacked else config.watchdog, directory, experiment.hosts):
         for entry in experiment.entries:
             if entry.label in done:
                 continue
             try:
-                x, seconds = solve(experiment, entry, recorder, checkpointer, phases, observe)
+                outputs[entry.label] = _run_one(
+                    experiment, entry, recorder, checkpointer, profiler, audit
+                )
             except Diverged as error:
                 diverged.append(f"{entry.label}: {error}")
-                recorder.end(entry.label, None, str(error))
-                continue
-            except Stopped as stopped:
-                recorder.stop(entry.label, Stopped.exit_code, node.iteration)
-                node.free()
-                raise Stopped(f"{entry.label} {stopped}") from None
-            recorder.end(entry.label, seconds, None)
-            if audit:
-                recorder.audit(audit.report())
-            recorder.add_result(entry.label, "test_accuracy", _test_accuracy(experiment, x))
-            outputs[entry.label] = x
-            if config.out is not None:
-                recorder.save_output(
-                    entry.label, node.stream_to_root(x), (node.nodes, *x.shape[-2:])
-                )
-            if profiler:
-                recorder.keep_profile(_profile(experiment, profiler, seconds))
-    if config.lr is not None:
-        diverged = []  # some stepsizes of a sweep are too large: that is what it shows
-    recorder.close(Diverged.exit_code if diverged else 0)
-    node.free()
-    if diverged:
-        raise Diverged("; ".join(diverged), recorder.facts)
-    return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
+    return outputs, diverged
+
+
+def _run_one(
+    experiment: Experiment,
+    entry: Entry,
+    recorder: "Recorder | NoRecorder",
+    checkpointer: Checkpointer,
+    profiler: "Profiler | None",
+    audit: "Audit | None",
+) -> Array:
+    """Run one algorithm, record its results, and return this rank's output."""
+    node = experiment.node
+    phases = profiler.phases if profiler else NoPhases()
+    observe = audit.observe if audit else None
+    try:
+        x, seconds = loop.solve(experiment, entry, recorder, checkpointer, phases, observe)
+    except Diverged as error:
+        recorder.end(entry.label, None, str(error))
+        raise
+    except Stopped as stopped:
+        recorder.stop(entry.label, Stopped.exit_code, node.iteration)
+        node.free()
+        raise Stopped(f"{entry.label} {stopped}") from None
+    recorder.end(entry.label, seconds, None)
+    if audit:
+        recorder.audit(audit.report())
+    recorder.add_result(entry.label, "test_accuracy", _test_accuracy(experiment, x))
+    if experiment.config.out is not None:
+        recorder.save_output(entry.label, node.stream_to_root(x), (node.nodes, *x.shape[-2:]))
+    if profiler:
+        recorder.keep_profile(_profile(experiment, profiler, seconds))
+    return x
 
 
 def _profiler(experiment: Experiment) -> "Profiler | None":
@@ -126,19 +188,22 @@ def _profiler(experiment: Experiment) -> "Profiler | None":
 
 
 def _profile(experiment: Experiment, profiler: "Profiler", seconds: float) -> dict[str, Any]:
-    """The profile, on root (else empty), with a short stacked run for comparison."""
+    """Return the profile on root, an empty dictionary on the other ranks.
+
+    Collective: every rank calls it. Root makes a short stacked run for comparison.
+    """
     from ..comm.collective import on_root
 
     config, world = experiment.config, experiment.node.world
     stacked = on_root(world, lambda: _stacked_seconds(config, seconds))
     directory = None if config.out is None else Path(config.out)
-    return profiler.report(experiment.facts.get("hosts", []), stacked, directory)
+    return profiler.finish(experiment.facts.get("hosts", []), stacked, directory)
 
 
 def _stacked_seconds(config: RunConfig, seconds: float) -> float | None:
-    """Seconds an iteration of the same experiment without communication; None where it fails.
+    """Return the seconds per iteration of the same experiment stacked; None if that fails.
 
-    All nodes' work in one process, for some iterations: as many as that may do in half a minute.
+    The stacked run has as many iterations as fit into about half a minute, at most 200.
     """
     one = (config.n or 1) * seconds / config.iterations
     iterations = max(1, min(config.iterations, 200, int(30 / max(one, 1e-9))))
@@ -157,18 +222,21 @@ def _stacked_seconds(config: RunConfig, seconds: float) -> float | None:
         log_every=iterations,
         quiet=True,
     )
-    nobody = NoRecorder()
+    none = NoRecorder()
     try:
         experiment = build_stacked(quick)
-        checkpointer = Checkpointer(quick, experiment.node, None, experiment.identity, nobody, None)
-        _, seconds = solve(experiment, experiment.entries[0], nobody, checkpointer, NoPhases())
-    except Exception:  # a comparison only: not the end of a run that is done
+        checkpointer = Checkpointer(quick, experiment.node, None, experiment.identity, none, None)
+        _, seconds = loop.solve(experiment, experiment.entries[0], none, checkpointer, NoPhases())
+    except Exception:  # the run itself is done: it must not fail for the lack of a comparison
         return None
     return seconds / iterations
 
 
 def _test_accuracy(experiment: Experiment, x: Array) -> float | None:
-    """At xbar over the whole test part, mean over seeds; on root, where there is such a part."""
+    """Return the accuracy at xbar over the test data, averaged over seeds; None without test data.
+
+    Collective: every rank calls it. On ranks other than root it returns None.
+    """
     if not hasattr(experiment.problem, "test_score"):
         return None
     node = experiment.node
@@ -179,10 +247,15 @@ def _test_accuracy(experiment: Experiment, x: Array) -> float | None:
     return sum(correct) / len(correct) / rows if rows else None
 
 
-def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder | NoRecorder:
-    """Root's recorder, or an error on every rank where its directory cannot be made."""
+def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Recorder | NoRecorder":
+    """Return the recorder: a Recorder on root, a NoRecorder on the other ranks.
 
-    def make() -> Recorder:
+    Collective: every rank calls it. If root cannot make its directory, every rank raises UserError.
+    """
+
+    def make() -> "Recorder":
+        from .recorder import Recorder  # not on other ranks: it imports figures and tables
+
         return Recorder(experiment.config, experiment.facts)
 
     if experiment.config.stacked or comm is None:
@@ -193,10 +266,13 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> Recorder 
 
 
 def _audit(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Audit":
-    """What looks at each step of the run; root's knows the theory as well."""
+    """Return the audit that observes each step; on root it evaluates the theory as well.
+
+    Collective: every rank calls it.
+    """
     from ..theory.audit import make_audit
 
-    def ask(make: Callable[[], Any]) -> Any:
+    def run_on_root(make: Callable[[], Any]) -> Any:
         if experiment.config.stacked or comm is None:
             return make()
         from ..comm.collective import on_root
@@ -205,5 +281,10 @@ def _audit(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Audit":
 
     graph = experiment.facts.get("graph", {})
     return make_audit(
-        experiment.config, experiment.node, experiment.problem, experiment.constants, graph, ask
+        experiment.config,
+        experiment.node,
+        experiment.problem,
+        experiment.constants,
+        graph,
+        run_on_root,
     )

@@ -1,4 +1,4 @@
-"""Requests to stop in an orderly way: signals to this process, and the file DIR/stop."""
+"""Requests to stop a run at a checkpoint: signals to this process, and the file DIR/stop."""
 
 import signal
 from collections.abc import Callable
@@ -7,46 +7,50 @@ from types import FrameType
 
 from ..rundir.layout import STOP_FILE
 
-LOOK_EVERY = 0.5  # seconds from one look for the file to the next
+POLL_SECONDS = 0.5  # from one check for the stop file to the next
 
 
 class StopRequest:
-    """Whether this process was asked to stop. Only the command line has it listen to signals."""
+    """A request to this process to stop. Only the command line lets signals set it."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._requested = False
         self.wake: Callable[[], None] = lambda: None
-        """Called when it is: whoever looks only now and then shall look."""
+        """Called on a request, so that the compiled loop returns to Python and acts on it."""
 
     @property
-    def asked(self) -> bool:
-        return self._asked
+    def requested(self) -> bool:
+        return self._requested
 
-    @asked.setter
-    def asked(self, asked: bool) -> None:
-        self._asked = asked
+    @requested.setter
+    def requested(self, requested: bool) -> None:
+        self._requested = requested
         self.wake()
 
     def listen(self, *numbers: signal.Signals) -> None:
-        """From now on these signals no longer end the process, but ask it to stop."""
+        """Let these signals request a stop instead of ending the process."""
         for number in numbers:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt  # asked twice: at once
-        self.asked = True
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt  # a second Ctrl-C ends the process at once
+        self.requested = True
 
 
 class StopFile:
-    """Root's look for DIR/stop, now and then: a look at each iteration would cost too much."""
+    """The file DIR/stop, for root. It is checked twice a second, not at each iteration.
+
+    A system call per iteration would cost too much.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / STOP_FILE
         self._next = 0.0
 
-    def is_there(self, now: float) -> bool:
+    def exists(self, now: float) -> bool:
+        """Return True if the file is there; return False between two checks of the disk."""
         if now < self._next:
             return False
-        self._next = now + LOOK_EVERY
+        self._next = now + POLL_SECONDS
         return self._path.exists()

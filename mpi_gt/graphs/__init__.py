@@ -1,4 +1,4 @@
-"""A checked graph with its mixing matrix, from what the user named."""
+"""Graphs and mixing matrices, built from specifications or files and checked."""
 
 import contextlib
 from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-MOST_EDGES = 4000  # that run.json lists: more of them make no picture
+MOST_EDGES = 4000  # that run.json lists; a picture of more would be black
 
 __all__ = [
     "FAMILIES",
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Row:
-    """One node's row of the mixing matrix: all that a rank needs to know of the graph."""
+    """One node's row of the mixing matrix: all that a rank needs to know about the graph."""
 
     node: int
     neighbours: tuple[int, ...]  # ascending
@@ -52,11 +52,19 @@ class Network:
     matrix: Array
 
     def row(self, node: int) -> Row:
+        """Return the row of one node."""
         neighbours = tuple(sorted(self.graph.neighbors(node)))
         weights = self.matrix[node, list(neighbours)]
         return Row(node, neighbours, weights, float(self.matrix[node, node]))
 
+    def diameter(self) -> int:
+        """Return the largest distance between two nodes."""
+        import networkx as nx
+
+        return int(nx.diameter(self.graph))
+
     def facts(self) -> dict[str, Any]:
+        """Return the facts for run.json."""
         degrees = [degree for _, degree in self.graph.degree()]
         return {
             "nodes": len(self.graph),
@@ -65,26 +73,29 @@ class Network:
             "degree_mean": sum(degrees) / len(degrees),
             "degree_max": max(degrees),
             "rho_A": rho(self.matrix),
-            # for a picture of it where its file, or this networkx, is not at hand
+            # a report draws the graph without its file and without this version of networkx
             **({"edge_list": self._edge_list()} if len(self.graph.edges) <= MOST_EDGES else {}),
         }
 
     def _edge_list(self) -> str:
-        """In one line, for run.json has a line for each number."""
+        """Return the edges as one text: in a list, run.json would have a line per number."""
         return " ".join(f"{i}-{j}" for i, j in sorted(map(sorted, self.graph.edges)))
 
 
 def parse_graph(text: str) -> Callable[[int], "Graph"]:
-    """What builds the graph that `text` names for n nodes: a family, `nx.NAME`, or a file."""
+    """Return the function that builds, for n nodes, the graph that `text` names.
+
+    `text` is a family with its options, `nx.NAME` with options, or a file.
+    """
     if text.partition(":")[0].strip() not in FAMILIES:
-        with contextlib.suppress(OSError, ValueError):  # no name that a file could have
+        with contextlib.suppress(OSError, ValueError):  # no file can have this name
             if Path(text).is_file():
                 return lambda n: read_graph(Path(text), n)
     name, options = split(text)
     if name.startswith("nx."):
         return lambda n: from_networkx(name.removeprefix("nx."), options, n)
     if name not in FAMILIES:
-        raise UserError(f"'{text}' is neither a file nor a graph{nearest(name, FAMILIES)}")
+        raise UserError(f"'{text}' is neither a file nor a known graph{nearest(name, FAMILIES)}")
     family = FAMILIES[name]
     converted = convert_options(f"graph {name}", family, options)
 
@@ -98,7 +109,7 @@ def parse_graph(text: str) -> Callable[[int], "Graph"]:
 
 
 def parse_weights(text: str) -> Callable[["Graph"], Array] | Path:
-    """A rule, or the file of a matrix."""
+    """Return the rule for weights that `text` names, or the path of a matrix."""
     if text in WEIGHTS:
         return WEIGHTS[text]
     if Path(text).suffix.lower() in (".npy", ".csv"):
@@ -109,9 +120,9 @@ def parse_weights(text: str) -> Callable[["Graph"], Array] | Path:
 
 
 def build_network(graph: str | None, weights: str | None, n: int) -> Network:
-    """The graph for n nodes with its mixing matrix, both checked.
+    """Return the graph for n nodes with its mixing matrix, both checked.
 
-    A matrix from a file without a graph brings its own: an edge where it has an entry.
+    Without a graph, a matrix from a file defines it: each non-zero entry is an edge.
     """
     import networkx as nx
 
@@ -129,6 +140,7 @@ def build_network(graph: str | None, weights: str | None, n: int) -> Network:
 
 
 def _require_connected(graph: "Graph") -> None:
+    """Raise UserError, naming two nodes that no path joins, unless the graph is connected."""
     import networkx as nx
 
     components = list(nx.connected_components(graph))

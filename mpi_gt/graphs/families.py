@@ -1,6 +1,6 @@
-"""Graphs by name, each a function of the number of nodes, with nodes 0 to n-1.
+"""Families of graphs: functions that build a graph with nodes 0 to n-1.
 
-networkx is slow to import and only root builds graphs: it is imported where it is used.
+networkx is imported inside the functions: its import is slow, and only root builds graphs.
 """
 
 import ast
@@ -17,45 +17,58 @@ from ..spec import nearest
 if TYPE_CHECKING:
     from networkx import Graph
 
-REDRAWS = 1000
+REDRAWS = 1000  # of a random graph that is not connected
 
 
 def ring(n: int) -> "Graph":
+    """Build a ring: every node has two neighbours."""
     import networkx as nx
 
-    # networkx closes a ring of one node by a loop
+    # networkx closes a ring of one node with a loop
     return nx.cycle_graph(n) if n > 2 else nx.path_graph(n)
 
 
 def path(n: int) -> "Graph":
+    """Build a path: a ring without one of its edges."""
     import networkx as nx
 
     return nx.path_graph(n)
 
 
 def star(n: int) -> "Graph":
+    """Build a star: node 0 is a neighbour of all others."""
     import networkx as nx
 
-    return nx.star_graph(n - 1)  # networkx counts the leaves
+    return nx.star_graph(n - 1)  # networkx counts only the leaves
 
 
 def complete(n: int) -> "Graph":
+    """Build a complete graph: every node is a neighbour of all others."""
     import networkx as nx
 
     return nx.complete_graph(n)
 
 
 def grid(n: int, *, rows: int | None = None) -> "Graph":
-    """rows x columns, as square as n allows unless `rows` is given."""
+    """Build a rectangular grid.
+
+    Options:
+        rows >= 1, default as square as possible: rows, a divisor of n
+    """
     return _lattice(n, rows, periodic=False)
 
 
 def torus(n: int, *, rows: int | None = None) -> "Graph":
-    """A grid whose opposite sides are joined."""
+    """Build a torus: a grid whose opposite sides are joined.
+
+    Options:
+        rows >= 1, default as square as possible: rows, a divisor of n
+    """
     return _lattice(n, rows, periodic=True)
 
 
 def _lattice(n: int, rows: int | None, periodic: bool) -> "Graph":
+    """Build a grid or, if periodic, a torus."""
     import networkx as nx
 
     if rows is None:
@@ -67,6 +80,7 @@ def _lattice(n: int, rows: int | None, periodic: bool) -> "Graph":
 
 
 def hypercube(n: int) -> "Graph":
+    """Build a hypercube: the numbers of two neighbours differ in one bit."""
     import networkx as nx
 
     if n & (n - 1):
@@ -77,7 +91,7 @@ def hypercube(n: int) -> "Graph":
 
 
 def exponential(n: int) -> "Graph":
-    """Neighbours at distances 1, 2, 4, 8, ... around a ring."""
+    """Build a ring with edges at distances 1, 2, 4, 8, ... around it."""
     import networkx as nx
 
     graph = nx.empty_graph(n)
@@ -87,7 +101,12 @@ def exponential(n: int) -> "Graph":
 
 
 def er(n: int, *, p: float = 0.7, seed: int = 0) -> "Graph":
-    """Erdős–Rényi: each edge with probability p."""
+    """Build an Erdős–Rényi graph: each edge exists with probability p.
+
+    Options:
+        p in (0, 1]: probability of an edge
+        seed >= 0: random seed; the draw is repeated until the graph is connected
+    """
     import networkx as nx
 
     if not 0 < p <= 1:
@@ -96,7 +115,13 @@ def er(n: int, *, p: float = 0.7, seed: int = 0) -> "Graph":
 
 
 def watts_strogatz(n: int, *, k: int | None = None, p: float = 0.3, seed: int = 0) -> "Graph":
-    """A ring with k (4) nearest neighbours, each edge rewired with probability p."""
+    """Build a small world: a ring of k nearest neighbours with some edges rewired.
+
+    Options:
+        k even and in [2, n), default 4: neighbours of a node before any edge is rewired
+        p in [0, 1]: probability that an edge is rewired
+        seed >= 0: random seed; the draw is repeated until the graph is connected
+    """
     import networkx as nx
 
     k = min(4, n - 1) // 2 * 2 if k is None else k
@@ -108,7 +133,12 @@ def watts_strogatz(n: int, *, k: int | None = None, p: float = 0.3, seed: int = 
 
 
 def barabasi_albert(n: int, *, m: int | None = None, seed: int = 0) -> "Graph":
-    """Preferential attachment: each new node brings m (2) edges."""
+    """Build a graph by preferential attachment: each new node adds m edges.
+
+    Options:
+        m in [1, n), default 2: edges of a new node
+        seed >= 0: random seed; the draw is repeated until the graph is connected
+    """
     import networkx as nx
 
     m = min(2, n - 1) if m is None else m
@@ -118,7 +148,12 @@ def barabasi_albert(n: int, *, m: int | None = None, seed: int = 0) -> "Graph":
 
 
 def random_regular(n: int, *, d: int | None = None, seed: int = 0) -> "Graph":
-    """Every node with d neighbours (3, or 4 where n is odd)."""
+    """Build a random graph in which every node has d neighbours.
+
+    Options:
+        d in [0, n), default 3 or, if n is odd, 4: neighbours of a node; n d must be even
+        seed >= 0: random seed; the draw is repeated until the graph is connected
+    """
     import networkx as nx
 
     d = min(3 + n % 2, n - 1) if d is None else d
@@ -128,14 +163,18 @@ def random_regular(n: int, *, d: int | None = None, seed: int = 0) -> "Graph":
 
 
 def barbell(n: int) -> "Graph":
-    """Two complete graphs joined by an edge (a node between them where n is odd)."""
+    """Build two complete graphs joined by an edge (if n is odd, by a node between them)."""
     import networkx as nx
 
     return nx.barbell_graph(n // 2, n % 2) if n > 3 else nx.path_graph(n)
 
 
 def tree(n: int, *, children: int = 2) -> "Graph":
-    """Balanced, filled level by level."""
+    """Build a balanced tree, filled level by level.
+
+    Options:
+        children >= 1: children of a node
+    """
     import networkx as nx
 
     if children < 1:
@@ -146,9 +185,9 @@ def tree(n: int, *, children: int = 2) -> "Graph":
 
 
 def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
-    """`nx.NAME:key=value`: any generator of networkx that gives n nodes.
+    """Build the graph `nx.NAME:key=value` with any generator of networkx that gives n nodes.
 
-    An `n` and a `seed` that it takes and that are not given are ours: n and 0.
+    If the generator takes `n` or `seed` and they are not among the options, they are n and 0.
     """
     import networkx as nx
 
@@ -177,12 +216,15 @@ def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
 
     try:
         return _connected(draw, seed, f"nx.{name}") if "seed" in takes else draw(None)
-    except Exception as error:  # whatever a generator makes of what it was given
+    except Exception as error:  # a generator may raise anything for options that do not suit it
         raise UserError(f"nx.{name}: {error}") from None
 
 
 def as_integers(graph: "Graph") -> "Graph":
-    """Simple, undirected, nodes numbered 0 to n-1: as they are where they are, else in order."""
+    """Return the graph without loops and multiple edges, with nodes 0 to n-1.
+
+    Nodes that are such numbers keep them; others are numbered in their order.
+    """
     import networkx as nx
 
     simple = nx.Graph()
@@ -195,6 +237,7 @@ def as_integers(graph: "Graph") -> "Graph":
 
 
 def _as_integer(node: Any) -> int:
+    """Return the node as a number, -1 if it is none."""
     try:
         return int(node)
     except (TypeError, ValueError):
@@ -202,7 +245,7 @@ def _as_integer(node: Any) -> int:
 
 
 def _connected(draw: Callable[[int], "Graph"], seed: int, what: str) -> "Graph":
-    """Drawn again with the next sub-seed until it is connected."""
+    """Draw graphs, each with the next sub-seed, until one is connected; return that one."""
     import networkx as nx
 
     if seed < 0:
@@ -219,6 +262,7 @@ def _connected(draw: Callable[[int], "Graph"], seed: int, what: str) -> "Graph":
 
 
 def _literal(text: str) -> Any:
+    """Return the value of a Python literal, else the text itself."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -226,7 +270,7 @@ def _literal(text: str) -> Any:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    """Like `nearest`, without the list of some two hundred names."""
+    """Return the hint of `nearest` without its list of known names, which would be 200 here."""
     return nearest(name, known).partition(" (known")[0]
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree.ElementTree import ParseError
 
 from ..errors import UserError
 from ..spec import integer
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_graph(path: Path, n: int) -> "Graph":
-    """A GraphML file by its suffix, else an edge list; of n nodes."""
+    """Read a graph of n nodes from a .graphml file, or from an edge list in any other file."""
     graph = read_graphml(path) if path.suffix.lower() == ".graphml" else read_edge_list(path)
     if len(graph) != n:
         raise UserError(f"{path} is a graph of {len(graph)} nodes, but there are {n} ranks")
@@ -21,7 +20,7 @@ def read_graph(path: Path, n: int) -> "Graph":
 
 
 def read_edge_list(path: Path) -> "Graph":
-    """Lines `i j`, nodes numbered from 0; `#` begins a comment."""
+    """Read a graph from lines `i j`, with nodes numbered from 0; `#` begins a comment."""
     import networkx as nx
 
     edges = []
@@ -45,7 +44,7 @@ def read_edge_list(path: Path) -> "Graph":
     if not edges:
         raise UserError(f"{path} lists no edges")
     count = max(map(max, edges)) + 1
-    if count > 10 * len(edges) + 10:  # before a mistyped number fills the memory
+    if count > 10 * len(edges) + 10:  # a mistyped node number must not fill the memory
         raise UserError(f"{path} has a node {count - 1}, but only {len(edges)} edges")
     graph = nx.empty_graph(count)
     graph.add_edges_from(edges)
@@ -53,6 +52,9 @@ def read_edge_list(path: Path) -> "Graph":
 
 
 def read_graphml(path: Path) -> "Graph":
+    """Read an undirected graph from a GraphML file."""
+    from xml.etree.ElementTree import ParseError
+
     import networkx as nx
 
     try:

@@ -1,4 +1,4 @@
-"""Rules for the mixing matrix A of a graph, matrices from files, and what A must satisfy."""
+"""Mixing matrices A: rules for the weights of a graph, matrices from files, and their checks."""
 
 import math
 from collections.abc import Callable
@@ -18,24 +18,24 @@ Array = NDArray[Any]
 
 
 def metropolis(graph: "Graph") -> Array:
-    """A_ij = 1 / (1 + max(deg_i, deg_j)) on edges, the rest of each row on the diagonal."""
+    """Return A_ij = 1 / (1 + max(deg_i, deg_j)) on edges, the rest of each row on the diagonal."""
     degree = dict(graph.degree)
     return _from_edges(graph, lambda i, j: 1 / (1 + max(degree[i], degree[j])))
 
 
 def lazy_metropolis(graph: "Graph") -> Array:
-    """(I + A) / 2 with A Metropolis's: positive semidefinite."""
+    """Return (I + A) / 2 with Metropolis's A, which is positive semidefinite."""
     return (np.eye(len(graph)) + metropolis(graph)) / 2
 
 
 def max_degree(graph: "Graph") -> Array:
-    """A_ij = 1 / (1 + the largest degree) on edges."""
+    """Return A_ij = 1 / (1 + the largest degree) on edges, the rest on the diagonal."""
     largest = max(degree for _, degree in graph.degree)
     return _from_edges(graph, lambda i, j: 1 / (1 + largest))
 
 
 def laplacian(graph: "Graph") -> Array:
-    """I - a L with the best constant a = 2 / (largest + smallest non-zero eigenvalue of L)."""
+    """Return I - a L with the best a = 2 / (largest + smallest non-zero eigenvalue of L)."""
     if len(graph) == 1:
         return np.ones((1, 1))
     degrees = np.diag([float(graph.degree[i]) for i in range(len(graph))])
@@ -45,7 +45,10 @@ def laplacian(graph: "Graph") -> Array:
 
 
 def fdla(graph: "Graph") -> Array:
-    """Fastest linear averaging (Xiao and Boyd, 2004): the smallest ||A - 11'/n||, by an SDP."""
+    """Return the A with the least ||A - 11'/n||, the fastest averaging, found by an SDP.
+
+    Xiao and Boyd, 2004.
+    """
     try:
         import cvxpy
     except ImportError:
@@ -67,14 +70,14 @@ def fdla(graph: "Graph") -> Array:
         raise UserError(f"fdla: the solver failed ({error}); take another rule") from None
     if weights.value is None:
         raise UserError(f"fdla: the solver gave up ({problem.status}); take another rule")
-    found = dict(zip(edges, weights.value.tolist(), strict=True))
-    return _from_edges(graph, lambda i, j: found[i, j])
+    by_edge = dict(zip(edges, weights.value.tolist(), strict=True))
+    return _from_edges(graph, lambda i, j: by_edge[i, j])
 
 
 def _from_edges(
     graph: "Graph", weight: Callable[[int, int], float], diagonal: bool = True
 ) -> Array:
-    """The symmetric matrix with these weights on the edges and rows that sum to one."""
+    """Return the symmetric matrix with these weights on the edges and rows that sum to one."""
     matrix = np.zeros((len(graph), len(graph)))
     for i, j in graph.edges:
         matrix[i, j] = matrix[j, i] = weight(i, j)
@@ -93,7 +96,7 @@ WEIGHTS: dict[str, Callable[["Graph"], Array]] = {
 
 
 def read_matrix(path: Path, n: int) -> Array:
-    """From a .npy file, or a .csv file of comma-separated numbers."""
+    """Read a matrix from a .npy file, or from a .csv file of comma-separated numbers."""
     matrix = read_table(path) if path.suffix.lower() == ".csv" else read_array(path)
     if matrix.shape != (n, n):
         raise UserError(f"{path} has shape {matrix.shape}, but {n} ranks need ({n}, {n})")
@@ -101,7 +104,10 @@ def read_matrix(path: Path, n: int) -> Array:
 
 
 def check_weights(matrix: Array, graph: "Graph", name: str) -> None:
-    """Symmetric, doubly stochastic, zero off the graph, rho_A < 1; or an error naming the entry."""
+    """Raise UserError unless A is symmetric, zero off the graph, with row sums 1 and rho_A < 1.
+
+    The message names the entry. Negative weights are allowed, as long as rho_A < 1.
+    """
     for i, j in zip(*np.nonzero(np.abs(matrix - matrix.T) > 1e-12), strict=True):
         raise UserError(
             f"{name}: not symmetric, entry ({i}, {j}) is {matrix[i, j]:.17g} "
@@ -115,9 +121,10 @@ def check_weights(matrix: Array, graph: "Graph", name: str) -> None:
                 f"{name}: entry ({i}, {j}) is {matrix[i, j]:.6g}, but the graph has no such edge"
             )
     if (radius := rho(matrix)) >= 1 - 1e-12:
-        raise UserError(f"{name}: rho_A is {radius:.12g}, so averages never spread; it must be < 1")
+        fate = "blows up" if radius > 1 + 1e-12 else "does not reach the average"
+        raise UserError(f"{name}: rho_A is {radius:.12g}, so mixing {fate}; it must be < 1")
 
 
 def rho(matrix: Array) -> float:
-    """rho_A = rho(A - 11'/n), for a symmetric A."""
+    """Return rho_A, the spectral radius of A - 11'/n, for a symmetric A."""
     return float(np.abs(np.linalg.eigvalsh(matrix - 1 / len(matrix))).max())

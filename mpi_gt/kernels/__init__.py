@@ -1,10 +1,14 @@
-"""The compiled kernels where they were built, else None: numpy then does the same work.
+"""The compiled kernels and their Python twins.
 
-Built at installation where there is a C compiler, and never required. They hold no MPI, and no
-mathematics that is not also written in Python beside them: packing and combining messages
-(reference.py), the recorded steps of algorithms (fuse.py), Philox, the gradients of the problems,
-the expected Huber loss (problems/huber.py), a rank's share of the metrics (engine/metrics.py).
-`MPI_GT_KERNELS=numpy` does without them.
+The extension `_c` is built at installation if there is a C compiler, and is never required: without
+it numpy does the same work. It contains no MPI, and no mathematics without a twin in Python:
+
+- packing, exchanging and adding up messages, and the inner loop: reference.py
+- recorded steps of algorithms: fuse.py
+- Philox draws and the gradients of the problems: problems/base.py, huber.py, cross_entropy.py
+- a rank's share of the metrics: engine/metrics.py
+
+`MPI_GT_KERNELS=numpy` turns the extension off.
 """
 
 import os
@@ -12,29 +16,30 @@ import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-VERSION = 5  # as in module.c: of what these two know of each other
+VERSION = 5  # of the interface between the extension and the package; as in module.c
 
 C: ModuleType | None = None
+"""The extension, or None."""
 
 if os.environ.get("MPI_GT_KERNELS") != "numpy":
     try:
         from . import _c
-    except ImportError:  # no compiler when it was installed
+    except ImportError:  # there was no C compiler at installation
         pass
     else:
         if getattr(_c, "VERSION", 1) == VERSION:
             C = _c
-        else:  # a checkout that was updated and not installed again
+        else:  # the checkout was updated but not installed again
             warnings.warn(
-                "the compiled kernels are of another version of mpi-gt and are not used: "
+                "the compiled kernels belong to another version of mpi-gt and are not used: "
                 "install it again (pip install -e .)",
                 stacklevel=2,
             )
 
 NAME = "numpy" if C is None else "c"
-"""What run.json says of it."""
+"""The kernels in use, as in run.json."""
 
-# what sends vectors and adds up what comes: the compiled classes, or else those in Python
+# the classes and functions of the loop: compiled, or else their Python twins
 if TYPE_CHECKING or C is None:
     from .reference import Mix, NextGradient, NodeCounters, PendingMix, Transfer, advance, stamp
 else:

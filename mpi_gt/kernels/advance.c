@@ -1,10 +1,11 @@
-/* One step after the other, and what a step gets as `grad`. */
+/* The inner loop over steps, and the `grad` of a step. The Python twins are in reference.py. */
 #include "kernels.h"
 #include <stddef.h>
 
-/* advance(step, node, mix, grad, last, t, states): steps t + 1, t + 2, ... until one is due or the last,
-   from the last of the states; its iteration. The list then holds the state before it and that
-   after it: on the way nobody holds any but these two, whose arrays are those of the next. */
+/* advance(step, node, mix, grad, last, t, states): take steps t + 1, t + 2, ... from the last of
+   `states`, until node.due or `last`. Returns the iteration of the last step, and leaves the states
+   before and after it in the list. No other states are held on the way, so that the next state can
+   reuse their arrays. */
 PyObject *kernels_advance(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     PyObject *states = count == 7 ? arguments[6] : NULL;
     if (!states || !PyObject_TypeCheck(arguments[1], &NodeCountersType) || !PyList_Check(states) ||
@@ -24,7 +25,7 @@ PyObject *kernels_advance(PyObject *module, PyObject *const *arguments, Py_ssize
         node->iteration = ++t;
         PyObject *number = PyLong_FromLongLong(t);
         if (!number) goto done;
-        Py_SETREF(before, Py_NewRef(Py_None)); /* its arrays are those of the next state */
+        Py_SETREF(before, Py_NewRef(Py_None)); /* the next state reuses its arrays */
         PyObject *given[] = {NULL, number, state, arguments[2], arguments[3]};
         PyObject *made = PyObject_Vectorcall(arguments[0], given + 1,
                                              4 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
@@ -43,7 +44,7 @@ done:
     return result;
 }
 
-/* What a step gets as `grad`: the gradient with the draw of the iteration to come. */
+/* The `grad` of a step: the gradient with the draws of the next iteration. */
 
 typedef struct {
     PyObject_HEAD
@@ -56,19 +57,19 @@ static PyObject *next_gradient_call(PyObject *thing, PyObject *const *arguments,
                                     PyObject *names) {
     NextGradient *self = (NextGradient *)thing;
     if (names || PyVectorcall_NARGS(count) != 1 || !self->gradient) {
-        PyErr_SetString(PyExc_TypeError, "grad takes x");
+        PyErr_SetString(PyExc_TypeError, "grad takes x only");
         return NULL;
     }
     PyObject *t = PyLong_FromLongLong(self->node->iteration + 1);
     if (!t) return NULL;
-    PyObject *given[] = {NULL, t, arguments[0]}; /* the first one is a method's to use */
+    PyObject *given[] = {NULL, t, arguments[0]}; /* the callee may use the first entry for self */
     PyObject *made = PyObject_Vectorcall(self->gradient, given + 1,
                                          2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     Py_DECREF(t);
     return made;
 }
 
-/* NextGradient(node, gradient): gradient(t, x) is called with the node's iteration + 1. */
+/* NextGradient(node, gradient): grad(x) calls gradient(t, x) with t = node.iteration + 1. */
 static PyObject *next_gradient_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *node, *gradient;
     if (!PyArg_ParseTuple(arguments, "O!O", &NodeCountersType, &node, &gradient)) return NULL;
@@ -109,5 +110,5 @@ PyTypeObject NextGradientType = {
     .tp_traverse = next_gradient_traverse,
     .tp_clear = next_gradient_clear,
     .tp_dealloc = next_gradient_free,
-    .tp_doc = "The gradient with the draw of the iteration to come.",
+    .tp_doc = "The `grad` of a step: the gradient with the draws of the next iteration.",
 };

@@ -1,4 +1,4 @@
-"""Recorded operations as a program of the compiled kernels: registers, and bytes."""
+"""Assembly of recorded operations into a program of the compiled kernels: registers and bytes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,8 +12,10 @@ ARRAYS, ARRAY_SCALAR, SCALAR_ARRAY, SCALARS = range(4)
 
 
 class Operation(NamedTuple):
+    """A recorded operation; its operands are the numbers of recorded values."""
+
     name: str
-    operands: tuple[int, ...]  # values by number
+    operands: tuple[int, ...]
 
 
 def assemble(
@@ -24,10 +26,10 @@ def assemble(
     constants: Mapping[int, float],
     scalars: set[int],
 ) -> Any:
-    """A Program that takes the input arrays and the number t, and makes the outputs.
+    """Build a Program that takes the input arrays and the number t and returns the outputs.
 
-    `operations` are by the value that each makes, in order; `scalars` are the values that are
-    numbers, of which `constants` are known.
+    Values are given by number. `operations` maps each result to its operation, in order; `scalars`
+    holds the values that are numbers, and `constants` those numbers that are known.
     """
     operations = _contracted(operations, outputs, scalars)
     used = {operand for operation in operations.values() for operand in operation.operands}
@@ -36,17 +38,17 @@ def assemble(
     on_arrays = [value for value in operations if value not in scalars]
     numbers = {value: register for register, value in enumerate([t, *fixed, *on_scalars])}
     arrays = {value: register for register, value in enumerate([*inputs, *outputs])}
-    blocks = _place_the_rest(arrays, on_arrays, operations)
+    blocks = _place_temporaries(arrays, on_arrays, operations)
 
     def encode(value: int) -> bytes:
         name, operands = operations[value]
-        if name == "muladd":  # the first operand is in the register of the result
+        if name == "muladd":  # its first operand shares the register of the result
             operands = operands[1:]
         a, b = operands[0], operands[-1]
         kind = 2 * (a in scalars) + (b in scalars)
         kind = (ARRAYS, ARRAY_SCALAR, SCALAR_ARRAY, SCALARS)[kind]
-        where = [(numbers if v in scalars else arrays)[v] for v in (value, a, b)]
-        return bytes([OPERATIONS.index(name), kind, *where])
+        registers = [(numbers if v in scalars else arrays)[v] for v in (value, a, b)]
+        return bytes([OPERATIONS.index(name), kind, *registers])
 
     assert C is not None
     return C.Program(
@@ -63,30 +65,33 @@ def assemble(
 def _contracted(
     operations: Mapping[int, Operation], outputs: list[int], scalars: set[int]
 ) -> dict[int, Operation]:
-    """z * h + number, where z and the product serve nothing else, as one operation on z."""
+    """Replace z * h + number by one operation on z where z and the product have no other use."""
     result = dict(operations)
     uses = Counter(operand for operation in operations.values() for operand in operation.operands)
 
-    def is_passing(value: int) -> bool:
-        made = value in result and value not in outputs and value not in scalars
-        return made and uses[value] == 1
+    def is_temporary(value: int) -> bool:
+        computed = value in result and value not in outputs and value not in scalars
+        return computed and uses[value] == 1
 
     for value, (name, operands) in operations.items():
         if name != "add" or value in outputs or operands[1] not in scalars:
             continue
         product = operands[0]
-        if is_passing(product) and result[product].name == "mul":
+        if is_temporary(product) and result[product].name == "mul":
             z, h = result[product].operands
-            if is_passing(z) and h not in scalars:
+            if is_temporary(z) and h not in scalars:
                 del result[product]
                 result[value] = Operation("muladd", (z, h, operands[1]))
     return result
 
 
-def _place_the_rest(
+def _place_temporaries(
     arrays: dict[int, int], order: list[int], operations: Mapping[int, Operation]
 ) -> int:
-    """Give what is needed in between a block each, and again after its last use; how many."""
+    """Add a register for each temporary array to `arrays`; return the number of blocks they need.
+
+    A block is used again after the last use of the array in it.
+    """
     last = {operand: i for i, value in enumerate(order) for operand in operations[value].operands}
     first, free, count = len(arrays), list[int](), 0
     temporary = set[int]()

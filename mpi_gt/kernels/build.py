@@ -1,16 +1,17 @@
-"""How setup builds the compiled kernels; not imported at run time (see pyproject.toml)."""
+"""The build of the compiled kernels by setuptools (see pyproject.toml); not for run time."""
 
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
-# no contraction: the same bits as numpy; the other two change no value, and let sqrt be vectorised
+# No contraction, for the same bits as numpy. The last two change no value and let the compiler
+# vectorise sqrt.
 FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 
 class BuildKernels(build_ext):
-    """Where there is a C compiler and numpy's headers are at hand; else the package does without.
+    """The build step, which is skipped without numpy's headers.
 
-    The extension itself is declared as optional: a failure to compile is a warning.
+    pyproject.toml declares the extension as optional: if compiling fails, setuptools only warns.
     """
 
     def build_extension(self, ext: Extension) -> None:

@@ -1,10 +1,11 @@
-/* The weighted sum of what came from the neighbours and of one's own. */
+/* The weighted sum of the neighbours' vectors and the node's own; twin: WeightedSum in
+   reference.py. */
 #include "kernels.h"
 
 #define PIECE 1024
 
-/* Adds weight * row to the total, row after row; four at a time, which spares the total some
-   trips to memory and changes no sum. */
+/* Add weight * row to the total, row by row. Four rows per pass load and store the total less
+   often, and change no sum. */
 #define COMBINE(T)                                                                              \
     WIDE static void combine_##T(T *restrict total, const T *const *rows, const T *weights,     \
                                  npy_intp count, npy_intp length) {                             \
@@ -31,7 +32,7 @@
 COMBINE(double)
 COMBINE(float)
 
-/* total: the sum over all rows, as many as there are weights, of weight * row. */
+/* Set total to the sum of weight * row over all rows; there is one row per weight. */
 void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weights) {
     npy_intp count = PyArray_SIZE(weights), length = PyArray_SIZE(total);
     if (PyArray_TYPE(total) == NPY_DOUBLE)

@@ -1,11 +1,11 @@
-/* Uniform numbers, the same as numpy.random.Philox gives for the same key and counter
-   (Salmon, Moraes, Dror, Shaw 2011: Philox4x64-10). */
+/* Uniform random numbers, the same as those of numpy.random.Philox for the same key and counter
+   (Philox4x64-10: Salmon, Moraes, Dror, Shaw 2011). The twin is Draws in problems/base.py. */
 #include "kernels.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <structmember.h>
 
-#define TOGETHER 2 /* counters at once: their multiplications do not wait for each other */
+#define TOGETHER 2 /* counters per call: their multiplications do not depend on each other */
 
 static inline uint64_t multiply(uint64_t a, uint64_t b, uint64_t *high) {
     unsigned __int128 product = (unsigned __int128)a * b;
@@ -13,7 +13,7 @@ static inline uint64_t multiply(uint64_t a, uint64_t b, uint64_t *high) {
     return (uint64_t)product;
 }
 
-/* Four numbers for each of the counters [first, block, 0, 0], [first + 1, block, 0, 0], ... */
+/* Compute four numbers for each counter [first, block, 0, 0], [first + 1, block, 0, 0], ... */
 static void philox(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
                    uint64_t out[TOGETHER][4]) {
     for (int k = 0; k < TOGETHER; k++)
@@ -30,8 +30,9 @@ static void philox(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
     }
 }
 
-#define AHEAD 256 /* numbers in a row before they go to their places */
+#define AHEAD 256 /* numbers that are computed before they are copied to the output */
 
+/* Fill `rows` pieces of `width` numbers, `stride` apart, with the numbers from index `begin` on. */
 static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, uint64_t begin,
                  uint64_t block, uint64_t seed, uint64_t word) {
     double ahead[AHEAD];
@@ -43,7 +44,7 @@ static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, ui
             uint64_t numbers[TOGETHER][4];
             double *to = ahead + (next - base);
             philox(next / 4 + 1, block, seed, word, numbers);
-            /* signed: the conversion of unsigned numbers is slower, and these are small */
+            /* signed: converting unsigned numbers is slower, and these are below 2^53 */
             for (int i = 0; i < 4 * TOGETHER; i++)
                 to[i] = (double)(int64_t)(numbers[i / 4][i % 4] >> 11) * 0x1p-53;
         }
@@ -57,7 +58,8 @@ static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, ui
     }
 }
 
-/* Each seed's numbers of the rows row, row + 1, ... of a block, from its own key [seed, word]. */
+/* Fill `out` with the numbers of rows row, row + 1, ... of a block; each seed has a key of its own,
+   [seed, word]. */
 static void uniform(PyArrayObject *out, PyArrayObject *seeds, uint64_t word, uint64_t block,
                     uint64_t row) {
     npy_intp rows = PyArray_DIM(out, 0), columns = PyArray_DIM(out, 1), width = PyArray_DIM(out, 2);
@@ -67,8 +69,8 @@ static void uniform(PyArrayObject *out, PyArrayObject *seeds, uint64_t word, uin
              row * (uint64_t)width, block, keys[k], word);
 }
 
-/* uniform(out, seeds, word, block, row): fill out (rows, seeds, width) with the numbers of the
-   rows row, row + 1, ... of a block, each seed's from its own key [seed, word]. */
+/* uniform(out, seeds, word, block, row): fill out (rows, seeds, width) with the numbers of rows
+   row, row + 1, ... of a block; each seed has a key of its own, [seed, word]. */
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 5 || !PyArray_Check(arguments[0]) || !PyArray_Check(arguments[1])) {
         PyErr_SetString(PyExc_TypeError, "uniform takes two arrays and three numbers");
@@ -89,20 +91,21 @@ PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize
     Py_RETURN_NONE;
 }
 
-/* The numbers of some iterations in a row: the base class of Draws, which tells how to make them:
-   uniform numbers of its seeds, and a program for what becomes of these; or, without a program,
-   `_fill(index)`, to make those of iteration index + 1 and tell its place among the rows. */
+/* Window, the base class of Draws: the numbers of some consecutive iterations. They are uniform
+   numbers, transformed by a program. Without a program the method `_fill(index)` of Draws makes
+   those of iteration index + 1 and returns their row. */
 typedef struct {
     PyObject_HEAD
     PyObject *numbers; /* (iterations, seeds, width) */
     long long first, count;
     PyObject *program, *seeds;
     unsigned long long word;
-    long long length, window, width; /* iterations of a block, and at once; numbers of a seed */
+    long long length, window, width; /* iterations per block and per window; numbers per seed */
     Pool uniform;
 } Window;
 
-/* As Draws._fill. */
+/* Draw the window with iteration index + 1 and return the row of that iteration, like
+   Draws._fill. */
 static long long window_fill(Window *self, long long index) {
     Program *program = (Program *)self->program;
     if (!program || !Py_IS_TYPE(self->program, &ProgramType) || program_inputs(program) != 1 ||
@@ -116,7 +119,7 @@ static long long window_fill(Window *self, long long index) {
     if (index < 0 || self->length < 1 || self->window < 1 || self->width < 1 || !seeds ||
         !PyArray_CheckExact(self->seeds) || PyArray_TYPE(seeds) != NPY_UINT64 ||
         !PyArray_ISCARRAY_RO(seeds)) {
-        PyErr_SetString(PyExc_ValueError, "these numbers cannot be drawn");
+        PyErr_SetString(PyExc_ValueError, "the numbers of this iteration cannot be drawn");
         return -1;
     }
     long long block = index / self->length, row = index % self->length;
@@ -135,7 +138,7 @@ static long long window_fill(Window *self, long long index) {
     return row - first;
 }
 
-/* Which row of the numbers; less than 0 for an error. */
+/* Return the row of iteration t among the numbers, drawn if necessary; less than 0 on error. */
 static long long window_place(Window *self, PyObject *t) {
     long long iteration = PyLong_AsLongLong(t);
     if (iteration == -1 && PyErr_Occurred()) return -1;
@@ -146,7 +149,7 @@ static long long window_place(Window *self, PyObject *t) {
     if (!self->numbers || !PyArray_CheckExact(self->numbers) || place < 0 ||
         PyArray_NDIM((PyArrayObject *)self->numbers) < 2 ||
         place >= PyArray_DIM((PyArrayObject *)self->numbers, 0)) {
-        PyErr_SetString(PyExc_IndexError, "these numbers were not drawn");
+        PyErr_SetString(PyExc_IndexError, "the numbers of this iteration were not drawn");
         return -1;
     }
     return place;
@@ -160,7 +163,7 @@ static PyObject *window_at(PyObject *thing, PyObject *t) {
     return row;
 }
 
-/* The numbers of iteration t where they are as many and of the same kind as those of the model. */
+/* Return the numbers of iteration t; an error unless they have the size and dtype of the model. */
 const void *window_data(PyObject *thing, PyObject *t, PyArrayObject *model) {
     Window *self = (Window *)thing;
     long long place = window_place(self, t);
@@ -169,7 +172,7 @@ const void *window_data(PyObject *thing, PyObject *t, PyArrayObject *model) {
     npy_intp bytes = PyArray_NBYTES(model);
     if (!is_plain(self->numbers) || PyArray_TYPE(numbers) != PyArray_TYPE(model) ||
         PyArray_NBYTES(numbers) != PyArray_DIM(numbers, 0) * bytes) {
-        PyErr_SetString(PyExc_ValueError, "the numbers that were drawn are of another kind");
+        PyErr_SetString(PyExc_ValueError, "the draws have another size or dtype than x");
         return NULL;
     }
     return (const char *)PyArray_DATA(numbers) + place * bytes;
@@ -209,7 +212,7 @@ static PyMemberDef window_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef window_methods[] = {
-    {"at", window_at, METH_O, "The numbers of iteration t, (seeds, width)."},
+    {"at", window_at, METH_O, "Return the numbers of iteration t, of shape (seeds, width)."},
     {NULL, NULL, 0, NULL}};
 
 PyTypeObject WindowType = {
@@ -222,5 +225,5 @@ PyTypeObject WindowType = {
     .tp_traverse = window_traverse,
     .tp_clear = window_clear,
     .tp_dealloc = window_free,
-    .tp_doc = "The numbers of some iterations in a row.",
+    .tp_doc = "The random numbers of some consecutive iterations: the base class of Draws.",
 };

@@ -1,12 +1,12 @@
-/* The Huber problem with a small dense Phi, all seeds in one call: its stochastic gradient, and
-   the expectation of its loss and gradient. */
+/* The Huber problem with a small dense Phi, all seeds in one call: its stochastic gradient, and the
+   expectations of its loss and gradient. The twin is problems/huber.py. */
 #include "kernels.h"
 #include <math.h>
 #include <stddef.h>
 
-#define LARGEST 64 /* from there on a BLAS is quicker */
+#define LARGEST 64 /* dimension; beyond it a BLAS is faster */
 
-/* Both products are sums of scaled rows of a matrix, in the order of the rows. */
+/* Both products with Phi are sums of scaled rows of a matrix, in the order of the rows. */
 #define HUBER(T)                                                                                \
     static ALWAYS_INLINE void add_rows_##T(T *restrict sum, const T *restrict matrix,           \
                                     const T *restrict factors, npy_intp d) {                    \
@@ -35,7 +35,7 @@
     WIDE static void huber_##T(T *out, const T *x, const T *columns, const T *rows,             \
                                const T *theta, const T *noise, T k, T scale, npy_intp seeds,    \
                                npy_intp d, npy_intp step) {                                     \
-        if (d == 10 && noise) /* the paper's: the compiler unrolls its loops */                 \
+        if (d == 10 && noise) /* the paper's problem: the compiler unrolls these loops */       \
             seeds_##T(out, x, columns, rows, theta, noise, k, scale, seeds, 10, step);           \
         else                                                                                    \
             seeds_##T(out, x, columns, rows, theta, noise, k, scale, seeds, d, step);            \
@@ -43,12 +43,13 @@
 HUBER(double)
 HUBER(float)
 
-/* Normal noise truncated to [-c, c]; mass is what the interval had of it. No noise: c is 0. */
+/* Normal noise truncated to [-c, c]; mass is the probability of that interval before truncation.
+   Without noise c is 0. */
 typedef struct {
     double sd, c, mass, variance;
 } Noise;
 
-/* The integrals of 1, u and u^2 over [lower, upper] within [-c, c]. */
+/* Compute the integrals of 1, u and u^2 against the noise over [lower, upper] within [-c, c]. */
 static void moments(const Noise *noise, double lower, double upper, double *integrals) {
     const double root2 = 1.4142135623730951, root2pi = 2.5066282746310002;
     double sd = noise->sd, a = lower / sd, b = upper / sd;
@@ -58,7 +59,8 @@ static void moments(const Noise *noise, double lower, double upper, double *inte
     integrals[2] = sd * sd * (integrals[0] + (a * density_a - b * density_b) / noise->mass);
 }
 
-/* E H(r + noise), and its slope: a branch of H where the noise cannot reach the kink between them. */
+/* Return E H(r + noise), and set its slope. If the noise cannot reach a kink of H, one branch of H
+   gives both. */
 static double expected(const Noise *noise, double k, double r, double *slope) {
     double c = noise->c, distance = fabs(r), inner[3], above[3], below[3];
     if (!(fabs(distance - k) < c)) {
@@ -84,7 +86,7 @@ typedef struct {
     Pool results;
 } Huber;
 
-/* huber(t, x): scale Phi' clip(theta + noise - Phi x) with the noise of iteration t. */
+/* huber(t, x): return scale * Phi' clip(theta + noise - Phi x) with the noise of iteration t. */
 static PyObject *huber_call(PyObject *thing, PyObject *const *arguments, size_t count,
                             PyObject *names) {
     Huber *self = (Huber *)thing;
@@ -108,8 +110,8 @@ static PyObject *huber_call(PyObject *thing, PyObject *const *arguments, size_t 
     return (PyObject *)out;
 }
 
-/* huber.evaluate(x): loss (seeds,) and gradient (seeds, d), the expectations over the noise; None
-   where x is not like theta, or not float64. */
+/* huber.evaluate(x): return the expectations of loss (seeds,) and gradient (seeds, d) over the
+   noise; None unless x is a float64 array of the shape of theta. */
 static PyObject *huber_evaluate(PyObject *thing, PyObject *argument) {
     Huber *self = (Huber *)thing;
     if (PyArray_TYPE(self->theta) != NPY_DOUBLE || !is_alike(argument, self->theta))
@@ -142,19 +144,21 @@ static PyObject *huber_evaluate(PyObject *thing, PyObject *argument) {
 }
 
 static PyMethodDef huber_methods[] = {
-    {"evaluate", huber_evaluate, METH_O, "evaluate(x) -> loss, gradient, or None"},
+    {"evaluate", huber_evaluate, METH_O,
+     "evaluate(x): return expected loss and gradient, or None for another kind of x."},
     {NULL, NULL, 0, NULL}};
 
-/* Huber(columns, rows, theta, threshold, scale, noise, draws, otherwise): rows is Phi, (seeds or 1,
-   d, d), columns its transpose, theta (seeds, d); noise is (sd, c, mass, variance), draws those of
-   it, or None; otherwise(t, x) is called where x is not like theta. */
+/* Huber(columns, rows, theta, threshold, scale, noise, draws, otherwise): rows is Phi, of shape
+   (seeds or 1, d, d), columns its transpose, theta (seeds, d), noise (sd, c, mass, variance), draws
+   the Window of the noise or None; otherwise(t, x) is called unless x has the dtype and shape of
+   theta. */
 static PyObject *huber_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyArrayObject *columns, *rows, *theta;
     PyObject *draws, *otherwise;
     double threshold, scale;
     Noise noise;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!dd(dddd)OO", &PyArray_Type, &columns, &PyArray_Type, &rows,
-                          &PyArray_Type, &theta, &threshold, &scale, &noise.sd, &noise.c,
+    if (!PyArg_ParseTuple(arguments, "O!O!O!dd(dddd)OO", &PyArray_Type, &columns, &PyArray_Type,
+                          &rows, &PyArray_Type, &theta, &threshold, &scale, &noise.sd, &noise.c,
                           &noise.mass, &noise.variance, &draws, &otherwise))
         return NULL;
     npy_intp d = PyArray_NDIM(theta) == 2 ? PyArray_DIM(theta, 1) : 0;
@@ -163,7 +167,7 @@ static PyObject *huber_new(PyTypeObject *type, PyObject *arguments, PyObject *na
         PyArray_NDIM(rows) != 3 || PyArray_DIM(rows, 1) != d || PyArray_DIM(rows, 2) != d ||
         (PyArray_DIM(rows, 0) != 1 && PyArray_DIM(rows, 0) != PyArray_DIM(theta, 0)) ||
         (draws != Py_None && !PyObject_TypeCheck(draws, &WindowType))) {
-        PyErr_SetString(PyExc_ValueError, "Phi, theta and draws do not fit, or are too large");
+        PyErr_SetString(PyExc_ValueError, "Phi, theta and draws do not match, or are too large");
         return NULL;
     }
     Huber *self = (Huber *)type->tp_alloc(type, 0);

@@ -1,4 +1,5 @@
-/* What the files of the extension share. No MPI in here: one build serves every MPI library. */
+/* Declarations shared by the files of the extension. It contains no MPI, so that one build serves
+   every MPI library. */
 #ifndef MPI_GT_KERNELS_H
 #define MPI_GT_KERNELS_H
 
@@ -13,8 +14,8 @@
 #include <numpy/arrayobject.h>
 #include <string.h>
 
-/* Loops over entries, compiled twice where the linker can choose: for any machine, and for wide
-   registers. The sums are the same to the last bit, since no operation is fused or reordered. */
+/* WIDE: a function with loops over entries, compiled twice, for any processor and for AVX2; the
+   loader chooses. Both give the same bits, since no operation is fused or reordered. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDE __attribute__((target_clones("avx2", "default")))
 #else
@@ -33,11 +34,11 @@
 #define ALWAYS_INLINE inline
 #endif
 
-/* as np.minimum and np.maximum: what is not a number stays so */
+/* like np.minimum and np.maximum: NaN if one of the two is NaN */
 #define MINIMUM(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define MAXIMUM(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 
-/* A plain float64 or float32 array whose entries lie one after the other. */
+/* Return true for a plain float64 or float32 array with contiguous entries. */
 static inline int is_plain(PyObject *thing) {
     if (!PyArray_CheckExact(thing)) return 0;
     PyArrayObject *array = (PyArrayObject *)thing;
@@ -52,17 +53,20 @@ static inline int same_shape(PyArrayObject *a, PyArrayObject *b) {
     return 1;
 }
 
+/* Return true for a plain array of the dtype and shape of the model. */
 static inline int is_alike(PyObject *thing, PyArrayObject *model) {
     return is_plain(thing) && PyArray_TYPE((PyArrayObject *)thing) == PyArray_TYPE(model) &&
            same_shape((PyArrayObject *)thing, model);
 }
 
-/* Where a result that is made again and again comes from: the arrays of the last two calls, once
-   their takers have let go of them. One may still be the state that the next is made from. */
+/* The arrays of the last two results of some call, which are used again once nobody else refers to
+   them. Two, because the older one may still be part of the state that the next result is made
+   from. */
 typedef struct {
     PyArrayObject *spare[2]; /* the older one first */
 } Pool;
 
+/* Return an array of the shape and type: one of the pool, or a new one that joins the pool. */
 static inline PyArrayObject *pool_take_shape(Pool *pool, int dimensions, const npy_intp *shape,
                                              int type) {
 #ifndef Py_GIL_DISABLED
@@ -113,7 +117,7 @@ int add_stamp(PyArrayObject *stamps, long long code);
 void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weights);
 
 /* transfer.c */
-#define MOST_VECTORS 64 /* in one exchange; as in plan.py */
+#define MOST_VECTORS 64 /* per exchange; as in plan.py */
 typedef struct {
     PyObject_HEAD
     long long iteration, due, stop_at, waits, bytes_sent;
@@ -123,12 +127,13 @@ typedef struct Transfer Transfer;
 extern PyTypeObject NodeCountersType, TransferType;
 int transfer_vectors(Transfer *transfer);
 int transfer_is_pending(Transfer *transfer);
-PyObject *transfer_call(PyObject *transfer, PyObject *const *vectors, size_t count, PyObject *names);
+PyObject *transfer_call(PyObject *transfer, PyObject *const *vectors, size_t count,
+                        PyObject *names);
 PyObject *transfer_collect(Transfer *transfer, int index);
 
 /* mix.c */
 extern PyTypeObject PendingMixType, MixType;
-PyObject *pending_wait(PyObject *arrival);
+PyObject *pending_wait(PyObject *pending);
 
 /* advance.c */
 extern PyTypeObject NextGradientType;

@@ -1,11 +1,12 @@
-/* What one rank tells root of its float64 state, in one call; metrics.py has its twin, which adds up
-   the consensus in another order. */
+/* One rank's share of the metrics for a float64 state, in one call. The twin is _local_metrics in
+   engine/metrics.py, which adds up the consensus in another order. */
 #include "kernels.h"
 #include <math.h>
 
-#define IS_SUSPECT(value) !(fabs(value) < 1e150) /* as in metrics.py; also what is no number */
+#define IS_SUSPECT(value) !(fabs(value) < 1e150) /* as in metrics.py; true for NaN as well */
 
-/* Copies lines to lines that begin `apart` entries from each other; whether a value is suspect. */
+/* Copy lines to lines that begin `apart` entries from each other; return whether any value is
+   suspect. */
 WIDE static int copy(double *restrict to, npy_intp apart, const double *restrict from,
                      npy_intp lines, npy_intp length) {
     int suspect = 0;
@@ -17,13 +18,13 @@ WIDE static int copy(double *restrict to, npy_intp apart, const double *restrict
     return suspect;
 }
 
-WIDE static int look(const double *values, npy_intp length) {
+WIDE static int any_suspect(const double *values, npy_intp length) {
     int suspect = 0;
     for (npy_intp i = 0; i < length; i++) suspect |= IS_SUSPECT(values[i]);
     return suspect;
 }
 
-/* ||a - b||^2, by four sums at a time */
+/* Return ||a - b||^2, by four partial sums that the compiler can vectorise. */
 WIDE static double distance2(const double *a, const double *b, npy_intp length) {
     double sums[4] = {0};
     npy_intp i = 0;
@@ -46,12 +47,13 @@ static int is_among(PyObject *thing, PyObject *tuple) {
     return 0;
 }
 
-/* local_metrics(x, xbar, sent, columns, vectors, state): a line for each seed, of consensus, sent, whether
-   any value of these or of the state is suspect, the columns (seeds,) and the vectors (seeds, d);
-   None where something is not like x or not float64. */
+/* local_metrics(x, xbar, sent, columns, vectors, state): return one line per seed with consensus,
+   sent, 1 if any value of these or of the state is suspect else 0, the columns (seeds,) and the
+   vectors (seeds, d); None if an array is not float64 or does not have the shape of x. */
 PyObject *kernels_local_metrics(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 6) {
-        PyErr_SetString(PyExc_TypeError, "local_metrics takes x, xbar, sent, columns, vectors and state");
+        PyErr_SetString(PyExc_TypeError,
+                        "local_metrics takes x, xbar, sent, columns, vectors and state");
         return NULL;
     }
     PyArrayObject *x = (PyArrayObject *)arguments[0];
@@ -83,13 +85,13 @@ PyObject *kernels_local_metrics(PyObject *module, PyObject *const *arguments, Py
                       seeds, d);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(state); i++) {
         PyObject *z = PyTuple_GET_ITEM(state, i);
-        if (z != arguments[0] && !is_among(z, vectors)) /* those are looked at anyway */
-            suspect |= look(PyArray_DATA((PyArrayObject *)z), seeds * d);
+        if (z != arguments[0] && !is_among(z, vectors)) /* x and the vectors are checked anyway */
+            suspect |= any_suspect(PyArray_DATA((PyArrayObject *)z), seeds * d);
     }
     const double *at = PyArray_DATA(x), *mean = PyArray_DATA((PyArrayObject *)arguments[1]);
     for (npy_intp seed = 0; seed < seeds; seed++, at += d, mean += d) {
         lines[seed * width] = distance2(at, mean, d);
-        suspect |= IS_SUSPECT(lines[seed * width]); /* also where x is not */
+        suspect |= IS_SUSPECT(lines[seed * width]); /* also true if x is not finite */
     }
     for (npy_intp seed = 0; seed < seeds; seed++) {
         lines[seed * width + 1] = sent;

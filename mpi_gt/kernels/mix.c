@@ -1,8 +1,9 @@
-/* What stands before a transfer: mix, which chooses it, and its results. */
+/* The function mix, which chooses a transfer by the number of vectors, and the pending results of a
+   transfer. The Python twins are in reference.py. */
 #include "kernels.h"
 #include <stddef.h>
 
-/* One result of a transfer. */
+/* One pending result of a transfer. */
 typedef struct {
     PyObject_HEAD
     Transfer *transfer;
@@ -12,7 +13,7 @@ typedef struct {
 PyObject *pending_wait(PyObject *thing) {
     PendingMix *self = (PendingMix *)thing;
     if (!self->transfer) {
-        PyErr_SetString(PyExc_RuntimeError, "what was to arrive is gone");
+        PyErr_SetString(PyExc_RuntimeError, "the transfer of this result no longer exists");
         return NULL;
     }
     return transfer_collect(self->transfer, self->index);
@@ -53,7 +54,8 @@ static void pending_free(PyObject *thing) {
 }
 
 static PyMethodDef pending_methods[] = {
-    {"wait", pending_wait_method, METH_NOARGS, "The mixed vector, once all of it has come."},
+    {"wait", pending_wait_method, METH_NOARGS,
+     "Wait for the vector from all neighbours, and return the mixed vector."},
     {NULL, NULL, 0, NULL}};
 
 PyTypeObject PendingMixType = {
@@ -65,10 +67,11 @@ PyTypeObject PendingMixType = {
     .tp_traverse = pending_traverse,
     .tp_clear = pending_clear,
     .tp_dealloc = pending_free,
-    .tp_doc = "One mixed vector, pending until `wait()`, which gives it.",
+    .tp_doc = "One mixed vector, pending until `wait()` returns it.",
 };
 
-/* mix(vector, ...): the transfer for so many vectors, made when it is first needed. */
+/* mix(vector, ...): send the vectors by the transfer for their number, which is made when it is
+   first needed. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -81,7 +84,7 @@ static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t coun
     Mix *self = (Mix *)thing;
     Py_ssize_t given = PyVectorcall_NARGS(count);
     if (names || !self->make) {
-        PyErr_SetString(PyExc_TypeError, "mix takes vectors, without names");
+        PyErr_SetString(PyExc_TypeError, "mix takes vectors and no keywords");
         return NULL;
     }
     if (self->last && transfer_is_pending(self->last)) {
@@ -93,7 +96,7 @@ static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t coun
         PyObject *made = PyObject_Vectorcall(self->make, vectors, given, NULL);
         if (!made) return NULL;
         if (!Py_IS_TYPE(made, &TransferType) || transfer_vectors((Transfer *)made) != given) {
-            PyErr_SetString(PyExc_TypeError, "what was made is not a Transfer of so many vectors");
+            PyErr_SetString(PyExc_TypeError, "make did not return a Transfer for these vectors");
             Py_DECREF(made);
             return NULL;
         }
@@ -104,7 +107,7 @@ static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t coun
     return transfer_call((PyObject *)transfer, vectors, given, NULL);
 }
 
-/* Mix(make): make(vector, ...) gives a Transfer for vectors like these. */
+/* Mix(make): make(vector, ...) returns a Transfer for as many vectors of that shape and dtype. */
 static PyObject *mix_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *make;
     if (!PyArg_ParseTuple(arguments, "O", &make)) return NULL;
@@ -144,5 +147,5 @@ PyTypeObject MixType = {
     .tp_traverse = mix_traverse,
     .tp_clear = mix_clear,
     .tp_dealloc = mix_free,
-    .tp_doc = "Node.mix: has the transfer for so many vectors do it.",
+    .tp_doc = "The function `mix(z, ...)` of a node, with one Transfer per number of vectors.",
 };

@@ -2,20 +2,21 @@
 #define KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 5 /* as in __init__.py */
+#define VERSION 5 /* of the interface; as in __init__.py */
 #define FUNCTION(name, text) \
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 
 static PyMethodDef functions[] = {
-    FUNCTION(advance, "advance(step, node, mix, grad, last, t, states) -> t"),
-    FUNCTION(uniform, "uniform(out, seeds, word, block, row)"),
-    FUNCTION(slopes, "slopes(z, labels, scale, loss, correct)"),
-    FUNCTION(stamp, "stamp(stamps, code)"),
-    FUNCTION(local_metrics, "local_metrics(x, xbar, sent, columns, vectors, rest)"),
+    FUNCTION(advance, "advance(step, node, mix, grad, last, t, states) -> t: take steps."),
+    FUNCTION(uniform, "uniform(out, seeds, word, block, row): fill out with Philox numbers."),
+    FUNCTION(slopes, "slopes(z, labels, scale, loss, correct): slopes of the cross entropy."),
+    FUNCTION(stamp, "stamp(stamps, code): append a code and the time."),
+    FUNCTION(local_metrics,
+             "local_metrics(x, xbar, sent, columns, vectors, state): one rank's share of metrics."),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_c", "Compiled kernels; see the package's docstring.", -1, functions,
+    PyModuleDef_HEAD_INIT, "_c", "Compiled kernels; see mpi_gt.kernels.", -1, functions,
     NULL, NULL, NULL, NULL};
 
 static PyTypeObject *types[] = {

@@ -1,9 +1,9 @@
 /* A program of entrywise operations, run over blocks of entries that stay in the cache.
 
    fuse.py records the expressions of an algorithm as instructions on registers. Array registers
-   are the inputs, then the outputs, then blocks for what is needed in between; scalar registers
-   are the scalar inputs, then the constants, then scalars computed from these, once a call and
-   in float64, as Python computes them. */
+   are the inputs, then the outputs, then blocks for temporary arrays. Scalar registers are the
+   scalar inputs, then the constants, then scalars computed from these, once per call and in
+   float64, as Python computes them. */
 #include "kernels.h"
 #include <math.h>
 #include <stddef.h>
@@ -11,7 +11,8 @@
 
 #define BLOCK 512
 
-/* MULADD multiplies what is in its result by a and adds b, each rounded: one step of Horner's */
+/* MULADD multiplies the content of its result register by a and adds b, with two roundings: one
+   step of Horner's rule */
 enum { ADD, SUB, MUL, DIV, MIN, MAX, SQRT, NEG, ABS, POW, MULADD, OPERATIONS };
 enum { ARRAYS, ARRAY_SCALAR, SCALAR_ARRAY, SCALARS, KINDS };
 
@@ -116,7 +117,8 @@ static double on_scalars(int operation, double a, double b) {
         }                                                                                      \
     }
 
-/* Fills `outputs` with arrays of the caller's own, like the inputs, which must be plain and alike. */
+/* Run the program and set `outputs` to arrays that the caller owns. The inputs must be plain arrays
+   of one dtype and shape. */
 int program_run(Program *self, PyArrayObject **inputs, const double *scalars,
                 PyArrayObject **outputs) {
     for (int i = 0; i < self->outputs; i++)
@@ -142,8 +144,8 @@ int program_run(Program *self, PyArrayObject **inputs, const double *scalars,
     return 0;
 }
 
-/* program(array, ..., scalar, ...): the outputs, or None where the arguments are not plain
-   arrays that are alike, and Python numbers. */
+/* program(array, ..., scalar, ...): return the outputs, or None unless the arguments are plain
+   arrays of one dtype and shape, and Python numbers. */
 static PyObject *program_call(PyObject *callable, PyObject *const *arguments, size_t count,
                               PyObject *names) {
     Program *self = (Program *)callable;
@@ -174,9 +176,9 @@ static PyObject *program_call(PyObject *callable, PyObject *const *arguments, si
     return results;
 }
 
-/* Program(inputs, outputs, blocks, scalars, constants, on_scalars, on_arrays): two counts of array
-   registers, one of blocks, one of scalar inputs; numbers; and the instructions, five bytes each:
-   operation, kind, result and two operands. */
+/* Program(inputs, outputs, blocks, scalars, constants, on_scalars, on_arrays): the numbers of
+   input arrays, output arrays, blocks and scalar inputs; the constants; and the instructions on
+   scalars and on arrays, five bytes each: operation, kind, result and two operands. */
 static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     int inputs, outputs, blocks, scalars;
     PyObject *constants;
@@ -229,7 +231,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
                                : at.kind < SCALARS && at.operation < OPERATIONS &&
                                      loops_double[at.operation][at.kind] != NULL;
         if (!known || at.a >= a_top || at.b >= b_top || at.out >= out_top) {
-            PyErr_Format(PyExc_ValueError, "instruction %d is not one", i);
+            PyErr_Format(PyExc_ValueError, "instruction %d is not valid", i);
             Py_CLEAR(self);
             goto done;
         }
@@ -261,5 +263,5 @@ PyTypeObject ProgramType = {
     .tp_call = PyVectorcall_Call,
     .tp_new = program_new,
     .tp_dealloc = program_free,
-    .tp_doc = "Entrywise operations on arrays of one shape, block by block.",
+    .tp_doc = "A program of entrywise operations on arrays of one shape, run block by block.",
 };

@@ -1,4 +1,4 @@
-"""Functions of arrays recorded as values, operations and events, by calling them with symbols."""
+"""The recording of steps and functions: called with symbols, they leave values and operations."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -24,11 +24,11 @@ UFUNCS = {
 
 
 class NotRecorded(Exception):
-    """Something was done that is no entrywise arithmetic."""
+    """The error of a function that does more than entrywise arithmetic."""
 
 
 class Symbol:
-    """Stands for an array, or for the number t, while a function is recorded."""
+    """A stand-in for an array, or for the number t, while a function is recorded."""
 
     __slots__ = ("recording", "value")
     __hash__ = None  # type: ignore[assignment]
@@ -42,7 +42,7 @@ class Symbol:
             return inputs[0] * inputs[0]
         if method != "__call__" or options or ufunc not in UFUNCS:
             raise NotRecorded(ufunc.__name__)
-        # numpy makes a number of another kind of what Python only rounds once
+        # numpy's result would be a numpy scalar, which promotes float32 arrays to float64
         if ufunc in (np.sqrt, np.minimum, np.maximum) and self.recording.all_scalar(inputs):
             raise NotRecorded("a ufunc of numbers")
         return self.recording.add(UFUNCS[ufunc], *inputs)
@@ -93,24 +93,28 @@ class Symbol:
 
 
 class _Pending(NamedTuple):
+    """One pending result of a recorded mix."""
+
     recording: "Recording"
-    place: int
+    position: int  # among the results of that mix
 
     def wait(self) -> Symbol:
-        return self.recording.event(WAIT, (), self.place)
+        return self.recording.event(WAIT, (), self.position)
 
 
-class _Mixed(tuple[_Pending, ...]):
+class _PendingMixes(tuple[_Pending, ...]):
+    """The pending results of a recorded mix."""
+
     def wait(self) -> Symbol:
         (only,) = self
         return only.wait()
 
 
 class Recording:
-    """The values of a function in the order they are made: 0, 1, ... are the input arrays.
+    """The values of a function, numbered in the order in which they are made.
 
-    Then comes t. Every other value is a constant, the result of an operation, or what an event
-    gave (the wait for a mixed vector, a gradient).
+    First come the input arrays, then t. Every other value is a constant, the result of an
+    operation, or the result of an event: of waiting for a mixed vector, or of a gradient.
     """
 
     def __init__(self, arrays: int) -> None:
@@ -140,9 +144,9 @@ class Recording:
         self.events.append((kind, values, value, index))
         return Symbol(self, -1 if value is None else value)
 
-    def mix(self, *vectors: Symbol) -> _Mixed:
+    def mix(self, *vectors: Symbol) -> _PendingMixes:
         self.event(MIX, tuple(vector.value for vector in vectors))
-        return _Mixed(_Pending(self, index) for index in range(len(vectors)))
+        return _PendingMixes(_Pending(self, index) for index in range(len(vectors)))
 
     def grad(self, x: Symbol) -> Symbol:
         return self.event(GRAD, (x.value,))
@@ -150,7 +154,7 @@ class Recording:
     def _value(self, operand: Any) -> int:
         if isinstance(operand, Symbol):
             return operand.value
-        if type(operand) not in (int, float):  # numpy's numbers change an array's precision
+        if type(operand) not in (int, float):  # a numpy scalar may change an array's precision
             raise NotRecorded(f"an operand of type {type(operand).__name__}")
         value = self._new()
         self.constants[value] = float(operand)
@@ -162,7 +166,7 @@ class Recording:
         return self.count - 1
 
     def of_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Record an entrywise function; the program takes its arrays, and t."""
+        """Record an entrywise function; return a program that takes its arrays, and t."""
         result = function(*self.inputs).value
         known = range(len(self.inputs))
         program, (inputs, _) = self._program([result], {result}, known)
@@ -171,7 +175,7 @@ class Recording:
         return program
 
     def of_step(self, step: Callable[..., Any], kind: type) -> Callable[..., Any]:
-        """Record `step`, and give what runs the record."""
+        """Record `step` for states of class `kind`; return the Replay that runs the record."""
         after: Any = step(self.t, kind(*self.inputs), self.mix, self.grad)
         result = [symbol.value for symbol in after]
         if type(after) is not kind:
@@ -183,7 +187,7 @@ class Recording:
         events: list[tuple[int, tuple[int, ...], tuple[int, ...], int, Any]] = []
 
         def make(values: Iterable[int]) -> None:
-            """What is to be computed before these values are there."""
+            """Add an event that computes those of the values that no slot holds yet."""
             missing = [value for value in values if value not in slots]
             if missing:
                 program, (inputs, outputs) = self._program(missing, wanted, slots)
@@ -192,12 +196,12 @@ class Recording:
                     slots[value] = len(slots)
                 events.append((RUN, taken, tuple(slots[value] for value in outputs), 0, program))
 
-        for what, values, given, index in self.events:
+        for event, values, made, index in self.events:
             make(values)
-            if given is not None:
-                slots[given] = len(slots)
-            out = () if given is None else (slots[given],)
-            events.append((what, tuple(slots[value] for value in values), out, index, None))
+            if made is not None:
+                slots[made] = len(slots)
+            out = () if made is None else (slots[made],)
+            events.append((event, tuple(slots[value] for value in values), out, index, None))
         make(result)
         assert C is not None
         replay: Callable[..., Any] = C.Replay(
@@ -213,9 +217,10 @@ class Recording:
     def _program(
         self, targets: Iterable[int], wanted: set[int], known: Iterable[int]
     ) -> tuple[Any, tuple[list[int], list[int]]]:
-        """The program that makes the targets of known values; its inputs and its outputs.
+        """Build the program that computes the targets from known values.
 
-        Whatever else is wanted and made on the way is an output too.
+        Returns it with its input and output values. Wanted values that it computes on the way are
+        outputs as well.
         """
         known, inputs, made, waiting = set(known), set(), set(), list(targets)
         while waiting:

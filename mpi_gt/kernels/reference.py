@@ -1,7 +1,7 @@
-"""Python twins of transfer.c, mix.c and others: sending vectors and adding up what comes.
+"""The Python twins of transfer.c, mix.c, combine.c, advance.c and stamps.c.
 
-The compiled classes do the same, without a frame of Python's: on many ranks that share a core,
-frames are most of an iteration. `mpi_gt.transfer` has whichever there are.
+The compiled classes do the same without Python frames: on many ranks that share a core, frames
+take most of an iteration. `mpi_gt.kernels` exports the compiled ones if they exist, else these.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,26 +13,26 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 MessageBuffers = tuple[Array, Array, tuple[Array, ...], tuple[Array, ...]]
-"""Of a Message: header, headers, slots, received."""
+"""The arrays of a Message: header, headers, slots, received."""
 
 
 class NodeCounters:
-    """What a rank counts, for its messages, the watchdog and the loop: the base of Node."""
+    """The base class of Node: counters that messages, the watchdog and the loop read."""
 
     iteration: int = 0
     due: int = 0
-    """The iteration after which the loop has more to do than the next step."""
+    """The iteration after which `advance` returns."""
     stop_at: int = 0
-    """What all have agreed upon, see Checkpointer."""
+    """The next stop or save on which the ranks agreed: see Checkpointer."""
     waits: int = 0
-    """How often this rank has begun to wait for others."""
+    """The number of times this rank has begun to wait for others."""
     bytes_sent: int = 0
     waiting: Any = None
-    """What for, while it does: a plan, or words."""
+    """During a wait: the Plan of an exchange, or a text that names a collective call."""
 
 
 def stamp(stamps: Array, code: int) -> None:
-    """A code and the time, at the end of the words in use; the first word counts these."""
+    """Append a code and the time to the words in use; the first word counts the words in use."""
     used = stamps[0]
     stamps[used] = code
     stamps[used + 1] = perf_counter_ns()
@@ -40,9 +40,9 @@ def stamp(stamps: Array, code: int) -> None:
 
 
 def add_in_order(rows: Array, total: Array) -> None:
-    """The sum of the rows, the first one first, entry by entry.
+    """Add up the rows into `total`, starting with the first row.
 
-    numpy's reduction is that, but for a single column, which it would add up pairwise.
+    numpy's reduction does that, except for a single column, which it would add up pairwise.
     """
     if rows.shape[1] == 1:
         total[:] = np.add.accumulate(rows, axis=0)[-1]
@@ -51,11 +51,10 @@ def add_in_order(rows: Array, total: Array) -> None:
 
 
 class WeightedSum:
-    """sum_j A_ij z_j, added up in ascending rank order, the own vector in its place.
+    """The sum over j of A_ij z_j in ascending rank order, this node's own vector included.
 
-    The one place where received numbers are added (its twin is combine.c), so the bits
-    depend neither on the exchange nor on the MPI library. Long vectors are taken in pieces that
-    stay in the cache.
+    Received numbers are added here only (and in its twin combine.c), so the bits depend neither on
+    the exchange nor on the MPI library. Long vectors are added in pieces that stay in the cache.
     """
 
     PIECE = 4096
@@ -66,7 +65,7 @@ class WeightedSum:
         self._terms = np.empty((len(weights), min(length, self.PIECE)), weights.dtype)
 
     def __call__(self, received: Array, own: Array) -> Array:
-        """The sum, as a new array of own's shape."""
+        """Return the sum as a new array of the shape of `own`."""
         flat, total = own.reshape(-1), np.empty(own.size, own.dtype)
         for begin in range(0, own.size, self.PIECE):
             piece = slice(begin, begin + self.PIECE)
@@ -83,7 +82,10 @@ class WeightedSum:
 
 
 class Transfer:
-    """Sends a given number of vectors to the neighbours, in one exchange."""
+    """A planned exchange of a given number of vectors with the neighbours.
+
+    A call sends the vectors and returns `results`, which must be set before the first call.
+    """
 
     def __init__(
         self,
@@ -99,24 +101,24 @@ class Transfer:
     ) -> None:
         self._node = node
         self._plan = plan
-        self._letters = messages
+        self._messages = messages
         self._parts = [
-            (which, received, own)
-            for which, (_, _, slots, theirs) in enumerate(messages)
+            (message, received, own)
+            for message, (_, _, slots, theirs) in enumerate(messages)
             for own, received in zip(slots, theirs, strict=True)
         ]
-        self._combine = WeightedSum(weights, place, max(own.size for _, _, own in self._parts))
+        self._weighted_sum = WeightedSum(weights, place, max(own.size for _, _, own in self._parts))
         self._bytes = bytes
         self._start = start
         self._finish = finish
         self._fill = fill
         self._stamps: tuple[Array, int, int] | None = None
         self._arrived = [False] * len(messages)
-        self.pending = 0  # a bit for each result that was not waited for yet
+        self.pending = 0  # one bit per result that was not waited for yet
         self.results: Any = None
 
     def watch(self, stamps: Array, before: int, after: int) -> None:
-        """Stamp where packing and adding up begin, and where they end."""
+        """From now on, stamp the time when packing and adding up begin and when they end."""
         self._stamps = stamps, before, after
 
     def __call__(self, *vectors: Array) -> Any:
@@ -127,33 +129,33 @@ class Transfer:
         node.waiting = self._plan
         self._start()
         node.waiting = None
-        self._arrived = [False] * len(self._letters)
+        self._arrived = [False] * len(self._messages)
         self.pending = (1 << len(self._parts)) - 1
         node.bytes_sent += self._bytes
         self._stamp(is_end=True)
         return self.results
 
     def collect(self, index: int) -> Array:
-        """The mixed vector, once it has come from every neighbour."""
+        """Wait for vector `index` from every neighbour, and return the mixed vector."""
         if not self.pending >> index & 1:
             raise RuntimeError("this result of mix was waited for already")
         self.pending ^= 1 << index
-        which, received, own = self._parts[index]
+        message, received, own = self._parts[index]
         self._stamp(is_end=False)
-        if not self._arrived[which]:
-            self._receive(which)
-        total = self._combine(received, own)
+        if not self._arrived[message]:
+            self._receive(message)
+        total = self._weighted_sum(received, own)
         self._stamp(is_end=True)
         return total
 
-    def _receive(self, which: int) -> None:
+    def _receive(self, message: int) -> None:
         node = self._node
         if self._finish is not None:
             node.waiting = self._plan
-            self._finish(which)
+            self._finish(message)
             node.waiting = None
-        self._arrived[which] = True
-        header, headers, _, _ = self._letters[which]
+        self._arrived[message] = True
+        header, headers, _, _ = self._messages[message]
         if headers.tobytes() != header.tobytes() * len(headers):
             node.check_headers(headers)
 
@@ -164,7 +166,7 @@ class Transfer:
 
 
 class PendingMix:
-    """One mixed vector, pending until `wait()`, which gives it."""
+    """One mixed vector, pending until `wait()` returns it."""
 
     def __init__(self, transfer: Transfer, index: int) -> None:
         self._transfer = transfer
@@ -175,7 +177,10 @@ class PendingMix:
 
 
 class Mix:
-    """`mix(z, ...)`: has the Transfer for so many vectors send them, made by `make` when needed."""
+    """The function `mix(z, ...)` of a node, with one Transfer per number of vectors.
+
+    `make(z, ...)` makes a Transfer when it is first needed.
+    """
 
     def __init__(self, make: Callable[..., Transfer]) -> None:
         self._make = make
@@ -193,7 +198,7 @@ class Mix:
 
 
 class NextGradient:
-    """What a step gets as `grad`: the gradient with the draw of the iteration to come."""
+    """The `grad` of a step: the gradient with the draws of the next iteration."""
 
     def __init__(self, node: Any, gradient: Callable[[int, Array], Array]) -> None:
         self._node = node
@@ -206,10 +211,10 @@ class NextGradient:
 def advance(
     step: Callable[..., Any], node: Any, mix: Any, grad: Any, last: int, t: int, states: list[Any]
 ) -> int:
-    """Steps t + 1, t + 2, ... until one is due or the last, from the last of `states`.
+    """Take steps t + 1, t + 2, ... from the last of `states`, until `node.due` or `last`.
 
-    Gives its iteration, and leaves in `states` the state before it and that after it. On the way
-    nobody holds any but these two: their arrays may be those of the next.
+    Returns the iteration of the last step, and leaves the states before and after it in `states`.
+    No other states are held on the way, so that the kernels can reuse their arrays.
     """
     before, state = None, states[-1]
     states.clear()

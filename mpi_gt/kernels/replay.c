@@ -1,7 +1,7 @@
-/* A recorded step: the calls of mix, wait and grad that `step` made, and the programs between.
+/* A recorded step: the calls of mix, wait and grad that `step` made, and the programs between them.
 
-   The values of a step are slots: the fields of the state come first, then what wait, grad and
-   the programs give. */
+   The values of a step are in slots: first the fields of the state, then the results of wait, grad
+   and the programs. */
 #include "kernels.h"
 #include <stddef.h>
 
@@ -27,13 +27,14 @@ typedef struct {
 
 static PyObject *wait_name;
 
-/* What came from outside as a plain array like the first; numpy's own error where it is not. */
+/* Return a result of mix or grad as a plain array of the model's dtype and shape; an error if numpy
+   cannot convert it. */
 static PyArrayObject *made_plain(PyObject *thing, PyArrayObject *model) {
     if (is_alike(thing, model)) return (PyArrayObject *)Py_NewRef(thing);
     PyArrayObject *array = (PyArrayObject *)PyArray_FROMANY(
         thing, PyArray_TYPE(model), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_ENSUREARRAY);
     if (array && !same_shape(array, model)) {
-        PyErr_SetString(PyExc_ValueError, "a result of mix or of the gradient is not of x's shape");
+        PyErr_SetString(PyExc_ValueError, "a result of mix or grad has another shape than x");
         Py_CLEAR(array);
     }
     return array;
@@ -80,8 +81,8 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
     return plain ? 0 : -1;
 }
 
-/* replay(t, state, mix, grad): as the step itself, which is called where the state is not one of
-   plain arrays that are alike. */
+/* replay(t, state, mix, grad): return the same state as the step. The step itself is called unless
+   the state consists of plain arrays of one dtype and shape. */
 static PyObject *replay_call(PyObject *callable, PyObject *const *arguments, size_t count,
                              PyObject *names) {
     Replay *self = (Replay *)callable;
@@ -147,9 +148,9 @@ static int read_event(Replay *self, Event *event, PyObject *from) {
     return 0;
 }
 
-/* Replay(step, state, fields, slots, events, result): the method, its class of states with so
-   many fields, the number of slots, the events (kind, slots in, slots out, index, program) in
-   order, and the slots of the new state. */
+/* Replay(step, state, fields, slots, events, result): the recorded method, its State class and the
+   number of its fields, the number of slots, the events (kind, slots in, slots out, index, program)
+   in order, and the slots of the new state. */
 static PyObject *replay_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *step, *state, *events, *result;
     int fields, slots;
@@ -202,5 +203,5 @@ PyTypeObject ReplayType = {
     .tp_call = PyVectorcall_Call,
     .tp_new = replay_new,
     .tp_dealloc = replay_free,
-    .tp_doc = "A step of an algorithm as it was recorded.",
+    .tp_doc = "The recorded step of an algorithm.",
 };

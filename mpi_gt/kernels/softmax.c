@@ -1,4 +1,5 @@
-/* The slope of -log softmax(z)[label], row by row. */
+/* The gradient of -log softmax(z)[label] by z, row by row. The twin is problems/cross_entropy.py.
+   */
 #include "kernels.h"
 #include <math.h>
 #include <stdint.h>
@@ -6,11 +7,12 @@
 
 #define BLOCK 1024
 
-/* exp(x) for x <= 0 and above all for many x at once, which the C library's own is not made for:
-   2^k P(r) with x = k log 2 + r and P of degree 13, to about two units in the last place. Below
-   -700 it stays at exp(-700), which is nothing beside the largest term, 1. */
+/* Compute exp(x) in place for many x <= 0, in a loop that the compiler can vectorise, unlike calls
+   of the C library: 2^k P(r) with x = k log 2 + r and P of degree 13, to about two units in the
+   last place. Below -700 the result is exp(-700), which is negligible beside the largest term, 1.
+   */
 WIDE static void exponentials(double *x, npy_intp n) {
-    const double shift = 0x1.8p52; /* adding it rounds to whole numbers, and leaves them in bits */
+    const double shift = 0x1.8p52; /* adding it rounds to an integer, found in the low bits */
     ENTRYWISE for (npy_intp i = 0; i < n; i++) {
         double z = x[i] < -700 ? -700 : x[i];
         double shifted = z * 1.4426950408889634 + shift, k = shifted - shift, power;
@@ -37,12 +39,13 @@ WIDE static void exponentials(double *x, npy_intp n) {
     }
 }
 
-/* log of the product of what was added so far: many totals, one logarithm */
+/* A sum of logarithms, as the logarithm of a product: one call of log per 16 totals. */
 typedef struct {
     double product;
     int factors;
 } Logs;
 
+/* Add log(total); return the sum of the last 16 logarithms when they are complete, else 0. */
 static inline double add_log(Logs *logs, double total) {
     logs->product *= total;
     if (++logs->factors < 16) return 0;
@@ -51,8 +54,8 @@ static inline double add_log(Logs *logs, double total) {
     return sum;
 }
 
-/* `together` lines (a row of one group) at a time, laid out class by class, so that the loops run
-   over lines: a few classes are too short a loop. */
+/* A line is one row of one group. `together` lines at a time are laid out class by class, so that
+   the inner loops run over lines: loops over a few classes would be too short. */
 #define SLOPES(T)                                                                              \
     WIDE static void slopes_##T(T *z, const npy_intp *labels, double scale, double *loss,      \
                                 npy_int64 *correct, npy_intp rows, npy_intp groups,            \
@@ -95,9 +98,10 @@ static inline double add_log(Logs *logs, double total) {
 SLOPES(double)
 SLOPES(float)
 
-/* slopes(z, labels, scale, loss, correct): in place, scale (softmax(z) - [label]) for z (rows,
-   groups, classes) and labels (rows,); added up over the rows, if they are not None, the loss in
-   float64 and how often the label has the largest z in int64, both (groups,). */
+/* slopes(z, labels, scale, loss, correct): replace z (rows, groups, classes) by
+   scale (softmax(z) - [label]), for labels (rows,). Unless they are None, add to loss (groups,) in
+   float64 the losses of all rows, and to correct (groups,) in int64 the number of rows whose label
+   has the largest z. */
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 5 || !is_plain(arguments[0]) || !PyArray_Check(arguments[1])) {
         PyErr_SetString(PyExc_TypeError, "slopes takes z, labels, scale, loss, correct");
@@ -119,7 +123,7 @@ PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_
         PyArrayObject *sum = (PyArrayObject *)given;
         if (!PyArray_Check(given) || PyArray_TYPE(sum) != (i ? NPY_INT64 : NPY_DOUBLE) ||
             !PyArray_ISCARRAY(sum) || PyArray_SIZE(sum) != groups) {
-            PyErr_SetString(PyExc_ValueError, "the sums do not fit");
+            PyErr_SetString(PyExc_ValueError, "loss and correct must be arrays (groups,)");
             return NULL;
         }
         sums[i] = PyArray_DATA(sum);
@@ -127,7 +131,7 @@ PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_
     const npy_intp *label = PyArray_DATA(labels);
     for (npy_intp row = 0; row < rows; row++)
         if (label[row] < 0 || label[row] >= classes) {
-            PyErr_SetString(PyExc_IndexError, "there is no such class");
+            PyErr_SetString(PyExc_IndexError, "a label is not in [0, classes)");
             return NULL;
         }
     npy_intp together = classes < BLOCK ? BLOCK / (classes ? classes : 1) : 1;

@@ -1,9 +1,9 @@
-/* Time stamps for a profile: a code and the monotonic clock, into an array that counts them. */
+/* Time stamps for a profile: codes and times of the monotonic clock, in an array. */
 #include "kernels.h"
 #include <stddef.h>
 #include <time.h>
 
-/* stamps[0] is how many words are in use, itself included. */
+/* Append a code and the time; stamps[0] is the number of words in use, itself included. */
 int add_stamp(PyArrayObject *stamps, long long code) {
     long long *words = PyArray_DATA(stamps);
     long long used = words[0];
@@ -12,14 +12,14 @@ int add_stamp(PyArrayObject *stamps, long long code) {
         return -1;
     }
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now); /* what time.perf_counter_ns reads */
+    clock_gettime(CLOCK_MONOTONIC, &now); /* the clock of time.perf_counter_ns */
     words[used] = code;
     words[used + 1] = now.tv_sec * 1000000000LL + now.tv_nsec;
     words[0] = used + 2;
     return 0;
 }
 
-/* stamp(stamps, code) */
+/* stamp(stamps, code): append a code and the time. */
 PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 2 || !PyArray_CheckExact(arguments[0])) {
         PyErr_SetString(PyExc_TypeError, "stamp takes an array and a code");
@@ -29,7 +29,7 @@ PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t
     Py_RETURN_NONE;
 }
 
-/* A function between two stamps, without a frame of Python's. */
+/* A function between two stamps, called without a Python frame. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -42,11 +42,11 @@ static PyObject *timed_call(PyObject *thing, PyObject *const *arguments, size_t 
                               PyObject *names) {
     Timed *self = (Timed *)thing;
     if (!self->inner) {
-        PyErr_SetString(PyExc_RuntimeError, "what was watched is gone");
+        PyErr_SetString(PyExc_RuntimeError, "the timed function no longer exists");
         return NULL;
     }
     if (add_stamp(self->stamps, self->before)) return NULL;
-    /* the slot before the arguments is the caller's: not to be handed on */
+    /* clears the offset flag: the entry before the arguments is for this function, not for inner */
     count = PyVectorcall_NARGS(count);
     PyObject *result = PyObject_Vectorcall(self->inner, arguments, count, names);
     if (result && add_stamp(self->stamps, self->after)) Py_CLEAR(result);
@@ -97,5 +97,5 @@ PyTypeObject TimedType = {
     .tp_traverse = timed_traverse,
     .tp_clear = timed_clear,
     .tp_dealloc = timed_free,
-    .tp_doc = "A function between two time stamps.",
+    .tp_doc = "A function that leaves a time stamp before and after each call.",
 };

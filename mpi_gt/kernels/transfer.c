@@ -1,12 +1,12 @@
-/* Mixing without a frame of Python's: pack the vectors, have the exchange start, and when a result
-   is waited for, look at the headers that came and add up. reference.py has the same in Python. */
+/* Transfers without Python frames: pack the vectors and start the exchange; on wait, check the
+   received headers and add up. The Python twins are in reference.py. */
 #include "kernels.h"
 #include <stddef.h>
 #include <structmember.h>
 
 #define HEADER_BYTES 16
 
-/* What a rank counts, for its messages, the watchdog and the loop: the base class of Node. */
+/* NodeCounters, the base class of Node: counters that messages, the watchdog and the loop read. */
 static PyMemberDef counters_members[] = {
     {"iteration", T_LONGLONG, offsetof(NodeCounters, iteration), 0, NULL},
     {"due", T_LONGLONG, offsetof(NodeCounters, due), 0, NULL},
@@ -41,18 +41,18 @@ PyTypeObject NodeCountersType = {
     .tp_traverse = counters_traverse,
     .tp_clear = counters_clear,
     .tp_dealloc = counters_free,
-    .tp_doc = "What a rank counts: iteration, due, stop_at, waits, bytes_sent, waiting.",
+    .tp_doc = "The base class of Node: iteration, due, stop_at, waits, bytes_sent, waiting.",
 };
 
 typedef struct {
-    PyArrayObject *headers; /* (neighbours, 2), as they came */
-    char *header;           /* as it is sent */
+    PyArrayObject *headers; /* (neighbours, 2), as received */
+    char *header;           /* as sent */
     int arrived;
 } MessageBuffers;
 
 typedef struct {
-    PyArrayObject *own; /* where the vector to send goes */
-    const void **rows;  /* what to add up: everybody's vector, in rank order */
+    PyArrayObject *own; /* the vector in the send buffer */
+    const void **rows;  /* the vectors to add up, in rank order */
     int message;
     Pool results;
 } Part;
@@ -62,11 +62,11 @@ struct Transfer {
     vectorcallfunc vectorcall;
     NodeCounters *node;
     PyObject *plan, *start, *finish, *fill, *results;
-    PyObject *buffers; /* the tuples that keep all arrays alive */
+    PyObject *buffers; /* a tuple that keeps the arrays of all messages alive */
     PyArrayObject *weights, *stamps;
     long long before, after; /* codes of stamps */
     long long bytes;
-    unsigned long long pending; /* a bit for each result that was not waited for yet */
+    unsigned long long pending; /* one bit per result that was not waited for yet */
     int messages_used, parts_used;
     MessageBuffers *messages;
     Part *parts;
@@ -76,7 +76,7 @@ struct Transfer {
 int transfer_vectors(Transfer *self) { return self->parts_used; }
 int transfer_is_pending(Transfer *self) { return self->pending != 0; }
 
-/* An outside function, while the watchdog can see who is waiting. */
+/* Call start or finish of the exchange, with node.waiting set for the watchdog. */
 static int call_waiting(Transfer *self, PyObject *function, PyObject *argument) {
     Py_XSETREF(self->node->waiting, Py_NewRef(self->plan));
     PyObject *done = argument ? PyObject_CallOneArg(function, argument)
@@ -87,6 +87,7 @@ static int call_waiting(Transfer *self, PyObject *function, PyObject *argument) 
     return 0;
 }
 
+/* Copy header and vectors into the send buffers; `fill` does it unless all vectors are plain. */
 static int pack(Transfer *self, PyObject *const *vectors) {
     for (int i = 0; i < self->parts_used; i++)
         if (!is_alike(vectors[i], self->parts[i].own)) {
@@ -104,7 +105,7 @@ static int pack(Transfer *self, PyObject *const *vectors) {
     return 0;
 }
 
-/* transfer(vector, ...): send them to the neighbours; the pending results. */
+/* transfer(vector, ...): send the vectors to the neighbours; return the pending results. */
 PyObject *transfer_call(PyObject *thing, PyObject *const *vectors, size_t count, PyObject *names) {
     Transfer *self = (Transfer *)thing;
     if (names || PyVectorcall_NARGS(count) != self->parts_used || !self->plan) {
@@ -122,6 +123,7 @@ PyObject *transfer_call(PyObject *thing, PyObject *const *vectors, size_t count,
     return Py_NewRef(self->results ? self->results : Py_None);
 }
 
+/* Wait for a message from all neighbours, unless it has arrived, and check its headers. */
 static int receive(Transfer *self, int which) {
     MessageBuffers *message = self->messages + which;
     if (message->arrived) return 0;
@@ -142,7 +144,7 @@ static int receive(Transfer *self, int which) {
     return 0;
 }
 
-/* The mixed vector, once it has come from every neighbour. */
+/* Wait for vector `index` from every neighbour, and return the mixed vector. */
 PyObject *transfer_collect(Transfer *self, int index) {
     if (!(self->pending >> index & 1)) {
         PyErr_SetString(PyExc_RuntimeError, "this result of mix was waited for already");
@@ -159,7 +161,8 @@ PyObject *transfer_collect(Transfer *self, int index) {
     return (PyObject *)total;
 }
 
-/* transfer.watch(stamps, before, after): stamp where packing and adding up begin, and where they end. */
+/* transfer.watch(stamps, before, after): from now on, stamp the time when packing and adding up
+   begin and when they end. */
 static PyObject *transfer_watch(PyObject *thing, PyObject *arguments) {
     Transfer *self = (Transfer *)thing;
     PyObject *stamps;
@@ -167,7 +170,7 @@ static PyObject *transfer_watch(PyObject *thing, PyObject *arguments) {
         return NULL;
     if (PyArray_TYPE((PyArrayObject *)stamps) != NPY_INT64 ||
         PyArray_NDIM((PyArrayObject *)stamps) != 1 || !PyArray_ISCARRAY((PyArrayObject *)stamps)) {
-        PyErr_SetString(PyExc_ValueError, "the stamps are to be an array of int64");
+        PyErr_SetString(PyExc_ValueError, "stamps must be an array of int64");
         return NULL;
     }
     Py_XSETREF(self->stamps, (PyArrayObject *)Py_NewRef(stamps));
@@ -190,8 +193,8 @@ static int read_message(Transfer *self, PyObject *from, npy_intp place) {
                PyArray_ITEMSIZE((PyArrayObject *)headers) == 8 &&
                (neighbours == 0 || PyArray_STRIDE((PyArrayObject *)headers, 1) == 8) &&
                PyTuple_GET_SIZE(slots) == PyTuple_GET_SIZE(received);
-    self->messages[self->messages_used] = (MessageBuffers){(PyArrayObject *)headers,
-                                                 PyArray_DATA((PyArrayObject *)header), 0};
+    self->messages[self->messages_used] =
+        (MessageBuffers){(PyArrayObject *)headers, PyArray_DATA((PyArrayObject *)header), 0};
     for (Py_ssize_t i = 0; fits && i < PyTuple_GET_SIZE(slots); i++) {
         PyArrayObject *own = (PyArrayObject *)PyTuple_GET_ITEM(slots, i);
         PyArrayObject *theirs = (PyArrayObject *)PyTuple_GET_ITEM(received, i);
@@ -207,16 +210,18 @@ static int read_message(Transfer *self, PyObject *from, npy_intp place) {
         const void **rows = self->rows + self->parts_used * (neighbours + 1);
         for (npy_intp row = 0, at = 0; at <= neighbours; at++)
             rows[at] = at == place ? PyArray_DATA(own) : PyArray_GETPTR1(theirs, row++);
-        self->parts[self->parts_used++] = (Part){.own = own, .rows = rows, .message = self->messages_used};
+        self->parts[self->parts_used++] =
+            (Part){.own = own, .rows = rows, .message = self->messages_used};
     }
-    if (!fits) PyErr_SetString(PyExc_ValueError, "the buffers of a message do not fit together");
+    if (!fits) PyErr_SetString(PyExc_ValueError, "the buffers of a message do not match");
     self->messages_used++;
     return fits ? 0 : -1;
 }
 
-/* Transfer(node, plan, messages, weights, place, bytes, start, finish, fill): messages are tuples of
-   header, headers, slots and received of a Message; finish may be None; fill(vector, ...) packs
-   what is not as the slots are. `results` is to be set before the first call. */
+/* Transfer(node, plan, messages, weights, place, bytes, start, finish, fill): messages are tuples
+   of header, headers, slots and received of a Message; place is the index of the node's own
+   weight; finish may be None; fill(vector, ...) packs vectors that are not plain arrays like the
+   slots. `results` must be set before the first call. */
 static PyObject *transfer_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *node, *plan, *messages, *weights, *start, *finish, *fill;
     Py_ssize_t place;
@@ -227,7 +232,7 @@ static PyObject *transfer_new(PyTypeObject *type, PyObject *arguments, PyObject 
         return NULL;
     npy_intp terms = PyArray_SIZE((PyArrayObject *)weights);
     if (!is_plain(weights) || place < 0 || place >= terms) {
-        PyErr_SetString(PyExc_ValueError, "the weights are to be floats, with a place for our own");
+        PyErr_SetString(PyExc_ValueError, "weights must be floats, and place one of their indices");
         return NULL;
     }
     Transfer *self = (Transfer *)type->tp_alloc(type, 0);
@@ -249,7 +254,7 @@ static PyObject *transfer_new(PyTypeObject *type, PyObject *arguments, PyObject 
     for (Py_ssize_t i = 0; self && i < PyTuple_GET_SIZE(messages); i++)
         if (read_message(self, PyTuple_GET_ITEM(messages, i), place)) Py_CLEAR(self);
     if (self && !self->parts_used) {
-        PyErr_SetString(PyExc_ValueError, "there is nothing to post");
+        PyErr_SetString(PyExc_ValueError, "a transfer needs at least one vector");
         Py_CLEAR(self);
     }
     return (PyObject *)self;
@@ -266,7 +271,8 @@ static int transfer_traverse(PyObject *thing, visitproc visit, void *arg) {
     return 0;
 }
 
-/* Without its plan it can no longer be called; what a call needs besides stays until the end. */
+/* Break reference cycles. Without its plan a transfer can no longer be called; the buffers stay
+   until transfer_free. */
 static int transfer_clear(PyObject *thing) {
     Transfer *self = (Transfer *)thing;
     self->pending = 0;
@@ -293,11 +299,14 @@ static void transfer_free(PyObject *thing) {
     Py_TYPE(thing)->tp_free(thing);
 }
 
-static PyMemberDef transfer_members[] = {{"results", T_OBJECT, offsetof(Transfer, results), 0, NULL},
-                                     {NULL, 0, 0, 0, NULL}};
+static PyMemberDef transfer_members[] = {
+    {"results", T_OBJECT, offsetof(Transfer, results), 0, NULL},
+    {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef transfer_methods[] = {
-    {"watch", transfer_watch, METH_VARARGS, "watch(stamps, before, after)"}, {NULL, NULL, 0, NULL}};
+    {"watch", transfer_watch, METH_VARARGS,
+     "watch(stamps, before, after): stamp the time when packing and adding up begin and end."},
+    {NULL, NULL, 0, NULL}};
 
 PyTypeObject TransferType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Transfer",
@@ -311,5 +320,5 @@ PyTypeObject TransferType = {
     .tp_traverse = transfer_traverse,
     .tp_clear = transfer_clear,
     .tp_dealloc = transfer_free,
-    .tp_doc = "Sends vectors to the neighbours, in one exchange.",
+    .tp_doc = "A planned exchange of a given number of vectors with the neighbours.",
 };

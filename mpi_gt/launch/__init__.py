@@ -1,1 +1,1 @@
-"""Starting MPI ranks."""
+"""Launchers: mpirun, srun and Slurm, and the ranks that they start."""

@@ -1,4 +1,4 @@
-"""MPI implementations: how to recognise each mpirun, and the flags and settings it needs."""
+"""MPI implementations: the signs by which to recognise each mpirun, and the flags it needs."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..machine import cores
 
-# environment of remote ranks, beyond what Open MPI sends by itself
+# variables that remote ranks need and Open MPI does not send by itself; names or their beginnings
 SENT_TO_REMOTE_RANKS = (
     "MPI_GT_",
     "PYTHONPATH",
@@ -21,19 +21,20 @@ SENT_TO_REMOTE_RANKS = (
 
 @dataclass(frozen=True)
 class Brand:
-    """One MPI implementation; as it stands, one that is not known: mpirun without any flags."""
+    """One MPI implementation. Without arguments: an unknown one, whose mpirun gets no flags."""
 
     name: str = "unknown"
     title: str = "an unknown MPI"
     version_words: tuple[str, ...] = ()
-    """Words of which `mpirun --version` prints one."""
+    """`mpirun --version` prints one of these words."""
     host_line: str = ""
-    """A line of its hostfile, of a host's name and its slots."""
+    """The format of a line in its hostfile, for a host name and a number of slots."""
     run_on_hosts: str = ""
-    """The command that takes a hostfile as its next word."""
+    """The command in front of the name of a hostfile."""
 
     @property
     def host_example(self) -> str:
+        """A line of its hostfile, for messages."""
         return self.host_line.format("h1", 4)
 
     def local_flags(self, n: int) -> list[str]:
@@ -41,7 +42,7 @@ class Brand:
         return []
 
     def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
-        """Return the flags for ranks on the hosts of a file; crowded: more ranks than slots."""
+        """Return the flags for ranks on the hosts of a file; `crowded`: more ranks than slots."""
         raise AssertionError(f"{self.name} has no hostfile")
 
     def settings(self, ranks_per_host: int) -> dict[str, str]:
@@ -65,19 +66,19 @@ class OpenMPI(Brand):
         return ["--hostfile", str(hostfile), *mapping, "--bind-to", "none", *sent]
 
     def settings(self, ranks_per_host: int) -> dict[str, str]:
-        found = {}
+        settings = {}
         if os.geteuid() == 0:
             for system in ("OMPI", "PRTE"):
-                found[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
-                found[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+                settings[f"{system}_ALLOW_RUN_AS_ROOT"] = "1"
+                settings[f"{system}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
         if ranks_per_host > cores():
-            found["OMPI_MCA_mpi_yield_when_idle"] = "1"
-            # where a hostfile or a batch system claims more slots than there are cores
-            found["PRTE_MCA_hwloc_default_binding_policy"] = "none"
+            settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
+            # a hostfile or a batch system may claim more slots than there are cores
+            settings["PRTE_MCA_hwloc_default_binding_policy"] = "none"
         if not any(Path(fabric).exists() for fabric in ("/sys/class/infiniband", "/dev/cxi0")):
-            found["OMPI_MCA_btl"] = "^ofi,uct"  # looking for a fabric costs a second at the start
-            found["OMPI_MCA_osc"] = "^ucx"  # complains at every window where there is no fabric
-        return found
+            settings["OMPI_MCA_btl"] = "^ofi,uct"  # searching for a fabric takes a second
+            settings["OMPI_MCA_osc"] = "^ucx"  # without a fabric it complains about every window
+        return settings
 
 
 class MPICH(Brand):
@@ -97,7 +98,7 @@ UNKNOWN = Brand()
 
 
 def brand_of_version(text: str) -> Brand:
-    """Return the brand whose mpirun prints this for --version."""
+    """Return the brand whose `mpirun --version` prints this text."""
     for brand in BRANDS.values():
         if any(word in text for word in brand.version_words):
             return brand

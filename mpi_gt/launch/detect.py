@@ -1,4 +1,8 @@
-"""What the launcher promised a process, by its environment, against what MPI then gave it."""
+"""The launcher that started this process, detected from the environment.
+
+A launcher that does not match the MPI library starts N processes of which each is a world of its
+own. The checks here turn that into one message.
+"""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +15,7 @@ OTHER = "a PMIx launcher"
 PMIX = (OPENMPI, SRUN_PMIX, OTHER)
 
 
-# what tells a process that a launcher started it as one of several
+# the variables by which a process knows that a launcher started it as one of several
 LAUNCHED = (
     "OMPI_COMM_WORLD_SIZE",
     "PMIX_RANK",
@@ -22,49 +26,53 @@ LAUNCHED = (
 )
 
 OUTCOME = "MPI_GT_OUTCOME"
-"""Names the file in which root leaves the exit code of an orderly end; all ranks then exit 0.
+"""The variable that names the file to which root writes the exit code; all ranks then exit 0.
 
-Else mpirun adds a banner about "a process that exited with non-zero status" to each of our
-own messages, and its exit code may be another one.
+Otherwise mpirun adds a banner about "a process that exited with non-zero status" to our own
+message, and may exit with another code.
 """
 
 EAGER_LIMIT = "12288"
-"""Bytes that Open MPI sends at once on one host: the messages of many seeds still are."""
+"""Bytes up to which Open MPI sends a message on one host at once, enough for many seeds."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A launcher's word: this process is one of `size` (None: it did not say)."""
+    """The start of this process by a launcher, as one of `size` (None: unknown)."""
 
     launcher: str
     size: int | None
     rank: int
 
     def library_mismatch(self, library: str) -> str | None:
-        """What is wrong where this library cannot talk to this launcher: some abort at the try."""
+        """Return a message if this MPI library cannot connect to this launcher, else None.
+
+        It is for use before MPI_Init, in which some libraries would abort.
+        """
         ours = family(library)
-        deaf = (
+        cannot_connect = (
             (ours == "Open MPI" and self.launcher == HYDRA)
             or (ours == "MPICH" and self.launcher in PMIX and "pmix" not in library.lower())
         )  # fmt: skip
-        return self.size_mismatch(1, library) if deaf else None
+        return self.size_mismatch(1, library) if cannot_connect else None
 
     def size_mismatch(self, size: int, library: str) -> str | None:
-        """What is wrong, in plain words, where MPI's world is of another size."""
+        """Return a message if MPI's world does not have the size of the launch, else None."""
         if self.size in (None, size):
             return None
-        alone = "every process is a world of its own" if size == 1 else f"MPI's world has {size}"
+        world = "every process is a world of its own" if size == 1 else f"MPI's world has {size}"
         version = " ".join(library.split("\n")[0].partition(", package")[0].split())
         return (
-            f"{self.launcher} started {self.size} processes, but {alone} "
-            f"(mpi4py uses {version}). {self._cure(library)}"
+            f"{self.launcher} started {self.size} processes, but {world} "
+            f"(mpi4py uses {version}). {self._remedy(library)}"
         )
 
-    def _cure(self, library: str) -> str:
+    def _remedy(self, library: str) -> str:
+        """Return the end of the message: the launcher to use instead."""
         if self.launcher in (SRUN, SRUN_PMI, SRUN_PMIX):
-            way = {"Open MPI": "pmix", "MPICH": "pmi2"}.get(family(library))
-            use = f"use srun --mpi={way}" if way else "use another srun --mpi"
-            return f"{use} (srun --mpi=list shows what there is), or `mpi-gt run -n {self.size}`"
+            plugin = {"Open MPI": "pmix", "MPICH": "pmi2"}.get(family(library))
+            use = f"use srun --mpi={plugin}" if plugin else "use another srun --mpi"
+            return f"{use} (srun --mpi=list shows the choices), or `mpi-gt run -n {self.size}`"
         return (
             "That launcher belongs to another MPI: use the mpirun of the MPI that mpi4py was built "
             f"with, or `mpi-gt run -n {self.size}`"
@@ -72,23 +80,23 @@ class Launch:
 
 
 def family(library: str) -> str:
-    """Open MPI, MPICH, or what else the library calls itself (Cray's MPICH has ways of its own)."""
+    """Return Open MPI, MPICH, CRAY (whose MPICH has its own launcher) or the text itself."""
     return next((name for name in ("Open MPI", "CRAY", "MPICH") if name in library), library)
 
 
 def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
-    """The launcher that started this process as one of several; None where none did."""
+    """Return the launcher that started this process as one of several; None if none did."""
 
     def number(name: str) -> int:
         text = env.get(name, "")
         return int(text) if text.isdecimal() else 0
 
     tasks = number("SLURM_STEP_NUM_TASKS")
-    # mpirun starts its helpers on other nodes by srun: what mpirun says comes first
+    # mpirun comes first: it starts its helpers on other hosts with srun, which sets variables too
     if "OMPI_COMM_WORLD_SIZE" in env:
         return Launch(OPENMPI, number("OMPI_COMM_WORLD_SIZE"), number("OMPI_COMM_WORLD_RANK"))
     if "PMI_SIZE" in env:
-        # hydra names the local ranks as well, srun does not
+        # MPICH's hydra sets MPI_LOCALNRANKS as well, srun does not
         by_hydra = "MPI_LOCALNRANKS" in env or not tasks
         launcher = HYDRA if by_hydra else SRUN_PMI
         return Launch(launcher, number("PMI_SIZE"), number("PMI_RANK"))
@@ -101,17 +109,20 @@ def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
 
 
 def is_launched() -> bool:
-    """Whether this process is a rank that mpirun or srun started."""
+    """Return whether mpirun or srun started this process as a rank."""
     return detect_launch() is not None
 
 
 def write_exit_code(code: int) -> int:
-    """Root's: hand the exit code to a parent that waits for it; the exit code for this process."""
+    """Write the exit code to the file that the front end reads; return this process's own.
+
+    Only root calls it.
+    """
     path = os.environ.get(OUTCOME)
     if path is None:
         return code
     try:
         Path(path).write_text(str(code))
-    except OSError:  # the parent is on another host: it will go by run.json
+    except OSError:  # the front end is on another host: it will read run.json
         return code
     return 0

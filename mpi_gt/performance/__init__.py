@@ -1,1 +1,1 @@
-"""Measuring and predicting time."""
+"""Measurement and prediction of time: profiles of runs, benchmarks of exchanges, a cost model."""

@@ -1,8 +1,9 @@
-"""`mpi-gt bench`: what an exchange costs, by message size, graph and way of exchanging."""
+"""Benchmarks for `mpi-gt bench`: the time of an exchange by exchange, graph and message size."""
 
 import csv
 import json
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 FLOOR = "C"
-"""The name under which the same collective called from C stands among the exchanges."""
+"""The name, among the exchanges, of the same collective called from C."""
 COLUMNS = (
     "graph",
     "degree",
@@ -44,12 +45,13 @@ COLUMNS = (
     "p99",
     "MB_per_s",
 )
-GROUP, MOST = 20, 200  # samples between two looks at their spread; at most so many
+GROUP, MOST = 20, 200  # samples per check of their spread, and samples in all
+UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What to measure."""
+    """The options of `mpi-gt bench`."""
 
     sizes: tuple[int, ...] = (160, 1600, 16_000, 160_000, 1_600_000)
     graphs: tuple[str, ...] = ("ring", "er:p=0.7")
@@ -66,7 +68,7 @@ class BenchPlan:
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> "BenchPlan":
-        """From the flags, still as text."""
+        """Return the checked plan for the options of the command line, whose values are text."""
         options = dict(given)
         if "sizes" in options:
             options["sizes"] = tuple(
@@ -85,6 +87,7 @@ class BenchPlan:
         return plan
 
     def check(self) -> None:
+        """Raise UserError if an option is out of its range."""
         for name in self.exchanges:
             if name not in EXCHANGE_NAMES:
                 raise UserError(f"unknown exchange '{name}'{nearest(name, EXCHANGE_NAMES)}")
@@ -104,11 +107,11 @@ class BenchPlan:
             raise UserError(f"-n must be in [1, 1000000], not {self.n}")
 
 
-UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+def parse_bytes(option: str, text: str) -> float:
+    """Return a number of bytes, given as 160, 16e3, 125kB, 1.25MB or 4KiB.
 
-
-def parse_bytes(what: str, text: str) -> float:
-    """160, 16e3, 125kB, 1.25MB, 4KiB."""
+    `option` is the option's name, for the error message.
+    """
     letters = text.strip().lower()
     unit = next(
         (name for name in sorted(UNITS, key=len, reverse=True) if letters.endswith(name)), ""
@@ -117,23 +120,26 @@ def parse_bytes(what: str, text: str) -> float:
         value = float(letters[: len(letters) - len(unit)]) * UNITS.get(unit, 1)
     except ValueError:
         raise UserError(
-            f"{what}: '{text}' is no number of bytes (such as 160, 16kB, 1MB)"
+            f"{option}: '{text}' is not a number of bytes (such as 160, 16kB, 1MB)"
         ) from None
     if not math.isfinite(value):
-        raise UserError(f"{what}: '{text}' is no number of bytes")
+        raise UserError(f"{option}: '{text}' is not a number of bytes")
     return value
 
 
-def parse_size(what: str, text: str) -> int:
-    """A whole number of bytes."""
-    value = parse_bytes(what, text)
+def parse_size(option: str, text: str) -> int:
+    """Return a whole number of bytes, given as for `parse_bytes`."""
+    value = parse_bytes(option, text)
     if not math.isclose(value, round(value), rel_tol=1e-12):
-        raise UserError(f"{what}: '{text}' is no whole number of bytes")
+        raise UserError(f"{option}: '{text}' is not a whole number of bytes")
     return round(value)
 
 
 def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
-    """The whole sweep; what was found, on root (else empty)."""
+    """Measure all exchanges, graphs and sizes; return the content of bench.json on root.
+
+    Collective: every rank calls it. The other ranks return an empty dictionary.
+    """
     from ..comm.collective import on_root
     from ..comm.exchange import EXCHANGES
     from ..comm.node import Node
@@ -142,7 +148,7 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
     if plan.n not in (None, comm.size):
         raise UserError(f"-n {plan.n} was asked for, but there are {comm.size} MPI ranks")
     ranks = comm.gather(machine.rank_facts())
-    report = on_root(comm, lambda: _Report(plan, comm.size, ranks))
+    results = on_root(comm, lambda: _Results(plan, comm.size, ranks))
     skipped: dict[str, str] = {}
     for spec in plan.graphs:
 
@@ -159,16 +165,18 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
                 continue
             for payload in plan.sizes:
                 samples = measure(node, name, payload, plan.seconds)
-                if report:
-                    report.add(spec, degree, name, payload, samples)
+                if results:
+                    results.add(spec, degree, name, payload, samples)
         node.free()
-    return on_root(comm, lambda: report.finish(skipped) if report else {}) or {}
+    return on_root(comm, lambda: results.finish(skipped) if results else {}) or {}
 
 
 def measure(node: "Node", name: str, payload: int, seconds: float) -> Array:
-    """Samples of one exchange: the mean time in batches of about a millisecond, slowest rank's.
+    """Return samples of the time of one exchange, each as the slowest rank saw it.
 
-    Ends when the median is known to a twentieth, after `seconds`, or after MOST samples.
+    Collective: every rank calls it. A sample is the mean over a batch of exchanges that takes about
+    a millisecond. Sampling ends when the median is known to 5%, after `seconds`, or after MOST
+    samples.
     """
     from ..comm.exchange import EXCHANGES
     from ..comm.timing import ExchangeTimer, slowest
@@ -181,15 +189,18 @@ def measure(node: "Node", name: str, payload: int, seconds: float) -> Array:
     while len(samples) < MOST:
         group = slowest(node, [timer.seconds(count) for _ in range(GROUP)])
         samples = np.append(samples, group)
-        if samples.sum() * count > seconds or _settled(samples):
+        if samples.sum() * count > seconds or _is_precise(samples):
             break
     timer.check(3)
     timer.free()
     return samples
 
 
-def _settled(samples: Array) -> bool:
-    """Whether the 95% interval of the median (by ranks) is within 5% of it on either side."""
+def _is_precise(samples: Array) -> bool:
+    """Return True if the 95% confidence interval of the median is narrower than 10% of it.
+
+    The interval is that between two order statistics.
+    """
     if len(samples) < 3 * GROUP:
         return False
     ordered, half = np.sort(samples), 0.98 * math.sqrt(len(samples))
@@ -198,8 +209,8 @@ def _settled(samples: Array) -> bool:
     return bool(high - low < 0.1 * np.median(samples))
 
 
-class _Report:
-    """Root's: collects, shows progress, writes bench.csv, bench.json and bench.png."""
+class _Results:
+    """The results on root: shows progress, then writes bench.csv, bench.json and bench.png."""
 
     def __init__(self, plan: BenchPlan, nodes: int, ranks: Any) -> None:
         self._plan = plan
@@ -211,47 +222,50 @@ class _Report:
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot write to {self._directory}: {error.strerror}") from None
-        for spec in plan.graphs:  # all graphs are looked at before anything is measured
+        for spec in plan.graphs:  # an unsuitable graph is an error before anything is measured
             build_network(spec, None, nodes)
         self._total = len(plan.graphs) * len(plan.exchanges) * len(plan.sizes)
-        self._said = time.monotonic()
+        self._shown = time.monotonic()
 
     def add(self, graph: str, degree: int, name: str, payload: int, samples: Array) -> None:
         self._rows.append(row_of(graph, degree, name, payload, samples.tolist()))
-        if not self._plan.quiet and time.monotonic() - self._said > 2:
-            self._said = time.monotonic()
-            _say(f"bench: {len(self._rows)} of {self._total}: {graph}, {name}, {payload} bytes")
+        if not self._plan.quiet and time.monotonic() - self._shown > 2:
+            self._shown = time.monotonic()
+            text = f"bench: {len(self._rows)} of {self._total}: {graph}, {name}, {payload} bytes"
+            print(text, file=sys.stderr, flush=True)
 
     def finish(self, skipped: dict[str, str]) -> dict[str, Any]:
+        """Write all files and return the content of bench.json."""
         floor_file = self._directory / "floor.json"
         floor = json.loads(floor_file.read_text()) if floor_file.exists() else {}
         floor_file.unlink(missing_ok=True)
         rows = [*self._rows, *floor.get("rows", [])]
         if "skipped" in floor:
             skipped = {**skipped, FLOOR: floor["skipped"]}
-        found = {
+        content = {
             "plan": asdict(self._plan),
             **self._facts,
             "rows": rows,
             "fits": fits_of(rows),
             "skipped": skipped,
         }
-        write_json(self._directory / "bench.json", found)
+        write_json(self._directory / "bench.json", content)
         with (self._directory / "bench.csv").open("w", newline="") as file:
             table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             table.writeheader()
             table.writerows(rows)
         written = ["bench.json", "bench.csv"]
         if rows and plots.available():
-            draw_bench(self._directory / "bench.png", found)
+            draw_bench(self._directory / "bench.png", content)
             written.append("bench.png")
-        found["written"] = [str(self._directory / name) for name in written]
-        return found
+        content["written"] = [str(self._directory / name) for name in written]
+        return content
 
 
 def row_of(
     graph: str, degree: int, name: str, payload: int, samples: Sequence[float]
 ) -> dict[str, Any]:
+    """Return the row of bench.csv for these samples."""
     low, median, p95, p99 = np.quantile(samples, [0, 0.5, 0.95, 0.99]).tolist()
     return {
         "graph": graph,
@@ -268,7 +282,7 @@ def row_of(
 
 
 def fits_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """latency + bytes / bandwidth of each exchange, graph by graph and over all graphs together."""
+    """Fit the cost model to each exchange, per graph and then over all graphs together."""
     fits = []
     for name in dict.fromkeys(row["exchange"] for row in rows):
         own = [row for row in rows if row["exchange"] == name]
@@ -276,18 +290,12 @@ def fits_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for graph in [*graphs, None] if len(graphs) > 1 else graphs:
             part = [row for row in own if graph in (None, row["graph"])]
             if len({row["bytes"] for row in part}) < 2 or not all(row["degree"] for row in part):
-                continue  # a line needs two points, and a message somebody to go to
+                continue  # a line needs two sizes, and a message needs a neighbour
             cost = fit(*([row[key] for row in part] for key in ("degree", "bytes", "median")))
             fits.append({"exchange": name, "graph": graph, **_plain(cost)})
     return fits
 
 
 def _plain(cost: Cost) -> dict[str, float | None]:
-    """For JSON, which knows no infinity."""
+    """Return the cost for JSON, which has no infinity."""
     return {key: value if math.isfinite(value) else None for key, value in asdict(cost).items()}
-
-
-def _say(text: str) -> None:
-    import sys
-
-    print(text, file=sys.stderr, flush=True)

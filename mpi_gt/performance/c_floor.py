@@ -1,4 +1,4 @@
-"""The floor of `mpi-gt bench`: the same collective from C, compiled with the mpicc at hand."""
+"""The floor of `mpi-gt bench`: the same collective, called from C and compiled with mpicc."""
 
 import json
 import shutil
@@ -16,30 +16,30 @@ from .bench import FLOOR, BenchPlan, row_of
 if TYPE_CHECKING:
     from ..graphs import Network
 
-
 SOURCE = Path(__file__).with_name("neighbor_floor.c")
 
 
 def measure_floor(plan: BenchPlan, directory: Path) -> None:
-    """Leave in floor.json what the C program measured, or why there is nothing to compare with."""
+    """Write the times of the C program, or why there are none, to floor.json."""
     assert plan.n is not None
     mpirun = find_mpirun()
     compiler = shutil.which("mpicc", path=str(mpirun.parent)) or shutil.which("mpicc")
     if not SOURCE.exists():
-        found: dict[str, object] = {"skipped": f"{SOURCE.name} is in the source checkout only"}
+        floor: dict[str, object] = {"skipped": f"{SOURCE.name} is missing from this installation"}
     elif compiler is None:
-        found = {"skipped": "no mpicc is at hand"}
+        floor = {"skipped": "there is no mpicc"}
     else:
         try:
-            found = {"rows": _run(plan, mpirun, compiler)}
+            floor = {"rows": _run(plan, mpirun, compiler)}
         except (subprocess.SubprocessError, OSError, ValueError) as error:
-            said = getattr(error, "stderr", None) or str(error)
-            found = {"skipped": f"it could not be compiled or run: {said.strip()[-300:]}"}
+            output = getattr(error, "stderr", None) or str(error)
+            floor = {"skipped": f"it could not be compiled or run: {output.strip()[-300:]}"}
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "floor.json").write_text(json.dumps(found))
+    (directory / "floor.json").write_text(json.dumps(floor))
 
 
 def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]]:
+    """Compile the C program in a temporary folder, run it on all graphs, and return its rows."""
     assert plan.n is not None
     brand = detect_brand(mpirun)
     env = mpirun_environment(brand, plan.n, None)
@@ -66,7 +66,7 @@ def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]
 
 
 def adjacency(network: "Network") -> str:
-    """The graph as the C program reads it."""
+    """Return the graph in the format of the C program: one line per node, degree and neighbours."""
     rows = (network.row(node).neighbours for node in range(len(network.matrix)))
     return "".join(" ".join(map(str, [len(row), *row])) + "\n" for row in rows)
 
@@ -74,7 +74,7 @@ def adjacency(network: "Network") -> str:
 def floor_rows(
     plan: BenchPlan, nodes: int, execute: Callable[[Path, list[str]], str], folder: Path
 ) -> list[dict[str, Any]]:
-    """The same collective called from C; `execute` runs it on the ranks, given a graph's file."""
+    """Return the C program's rows of bench.csv; `execute` runs it on all ranks for a graph file."""
     rows = []
     for number, spec in enumerate(plan.graphs):
         network = build_network(spec, None, nodes)

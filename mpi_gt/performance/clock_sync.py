@@ -1,4 +1,7 @@
-"""The ranks' clocks against root's: an offset from the quickest of many ping-pongs, twice."""
+"""Clock synchronisation: each rank's offset from root's clock, by the fastest of many ping-pongs.
+
+It is measured at the start and at the end of a run, for clocks drift.
+"""
 
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -17,7 +20,10 @@ PINGS = 30
 
 @dataclass(frozen=True)
 class Reading:
-    """At `time` of the own clock, root's showed `offset` more, give or take `uncertainty` (ns)."""
+    """One comparison of clocks: at `time` of this rank's clock, root's showed `time + offset`.
+
+    All in nanoseconds; `uncertainty` is half of the round trip.
+    """
 
     time: int
     offset: int
@@ -25,7 +31,7 @@ class Reading:
 
 
 def read_clock(comm: MPI.Intracomm) -> Reading:
-    """Compare this rank's clock with root's. Every rank calls it; they take turns."""
+    """Compare this rank's clock with root's. Collective: every rank calls it; they take turns."""
     mine = Reading(perf_counter_ns(), 0, 0)
     word = np.zeros(1, dtype=np.int64)
     for rank in range(1, comm.size):
@@ -45,24 +51,24 @@ def read_clock(comm: MPI.Intracomm) -> Reading:
                 if best is None or reading.uncertainty < best.uncertainty:
                     best = reading
             assert best is not None
-            # on one host all clocks are the same: what cannot be told from 0 is 0
+            # ranks on one host share a clock: an offset within the uncertainty counts as 0
             small = abs(best.offset) <= best.uncertainty
             mine = Reading(best.time, 0 if small else best.offset, best.uncertainty)
-        idle_barrier(comm)  # asleep: the two that measure must not wait for a core
+        idle_barrier(comm)  # the other ranks sleep: the two that measure need a core each
     return mine
 
 
 class Alignment:
-    """From the own clock to root's, by what was read at the start and at the end."""
+    """The conversion from this rank's clock to root's, from readings at the start and the end."""
 
     def __init__(self, first: Reading, last: Reading) -> None:
         self._first = first
         elapsed = max(1, last.time - first.time)
         self.uncertainty = max(first.uncertainty, last.uncertainty)
-        self.drift = (last.offset - first.offset) / elapsed  # ns a ns
+        self.drift = (last.offset - first.offset) / elapsed  # ns per ns
         self.offset = first.offset
 
     def to_root(self, times: Array) -> Array:
-        """Times of the own clock (ns) as root's clock would have shown them."""
+        """Return times of this rank's clock (ns) in root's time."""
         drifted = self.drift * (times - self._first.time)
         return np.asarray(times + self.offset + np.rint(drifted).astype(np.int64))

@@ -1,4 +1,4 @@
-"""What an exchange costs, as a formula: fitted to measured times, and used to predict others."""
+"""The cost model of an exchange: a formula, fitted to measured times and used for predictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,23 +13,24 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Cost:
-    """seconds = latency + degree (per_message + bytes / bandwidth), for messages of `bytes`."""
+    """The formula: seconds = latency + degree (per_message + bytes / bandwidth)."""
 
     latency: float  # seconds
-    bandwidth: float  # bytes a second; infinite where the size made no difference
-    per_message: float = 0.0  # seconds for each neighbour
-    r2: float = 1.0  # the share of the (relative) variation that the formula explains
-    worst: float = 0.0  # its largest relative error
+    bandwidth: float  # bytes per second; infinite if the size made no difference
+    per_message: float = 0.0  # seconds per neighbour
+    r2: float = 1.0  # the share of the variation of log(seconds) that the formula explains
+    worst: float = 0.0  # the largest relative error of the formula
 
     def seconds(self, degree: float, size: float) -> float:
+        """Return the time of an exchange of messages of `size` bytes with `degree` neighbours."""
         return self.latency + degree * (self.per_message + size / self.bandwidth)
 
 
 def fit(degrees: Sequence[float], sizes: Sequence[float], seconds: Sequence[float]) -> Cost:
-    """The formula that fits best in relative terms, no part of it negative.
+    """Return the cost with the smallest relative errors and no negative coefficient.
 
-    Times span decades: by absolute errors the longest alone would decide. With one degree only,
-    what each message costs by itself cannot be told from the latency, and stays in that.
+    Times span decades: with absolute errors the longest times alone would decide. With a single
+    degree, the cost per message cannot be told apart from the latency and is included in it.
     """
     degree, size, measured = (np.asarray(values, float) for values in (degrees, sizes, seconds))
     columns = [np.ones_like(measured), degree * size]
@@ -50,7 +51,10 @@ def fit(degrees: Sequence[float], sizes: Sequence[float], seconds: Sequence[floa
 
 
 def _least_squares(design: Array) -> Array:
-    """The coefficients >= 0 whose combination of the columns is nearest to 1: at most three."""
+    """Return coefficients >= 0 whose combination of the columns (at most three) is nearest to 1.
+
+    With so few columns, all subsets are tried.
+    """
     count = design.shape[1]
     scale = np.linalg.norm(design, axis=0)  # bytes and seconds differ by many decades
     design = design / scale
@@ -58,9 +62,9 @@ def _least_squares(design: Array) -> Array:
     for size in range(1, count + 1):
         for chosen in combinations(range(count), size):
             part = design[:, chosen]
-            found, *_ = np.linalg.lstsq(part, np.ones(len(part)), rcond=None)
-            error = float(np.square(part @ found - 1).sum())
-            if (found >= 0).all() and error < smallest:
+            solution, *_ = np.linalg.lstsq(part, np.ones(len(part)), rcond=None)
+            error = float(np.square(part @ solution - 1).sum())
+            if (solution >= 0).all() and error < smallest:
                 best, smallest = np.zeros(count), error
-                best[list(chosen)] = found
+                best[list(chosen)] = solution
     return np.asarray(best / scale)

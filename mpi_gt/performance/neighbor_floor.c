@@ -3,10 +3,10 @@
    mpicc -O2 neighbor_floor.c -o neighbor_floor
    mpirun -n N neighbor_floor GRAPH SECONDS SIZE...
 
-   GRAPH holds one line a node: its degree, then its neighbours. For each SIZE (bytes of vectors;
-   16 bytes of header are added, as mpi-gt sends them) rank 0 prints the size, then min, median,
-   p95 and p99 in seconds of batches of exchanges in a row, as the slowest rank saw them, and how
-   many batches. `mpi-gt bench` compiles and starts this by itself where it finds mpicc. */
+   GRAPH holds one line per node: its degree, then its neighbours. For each SIZE (bytes of vectors;
+   16 bytes of header are added, as in mpi-gt) rank 0 prints the size, then min, median, p95 and p99
+   of the seconds per exchange over batches, as the slowest rank saw them, and the number of batches.
+   `mpi-gt bench` compiles and starts this program if it finds mpicc. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     int provided, rank, *neighbours = NULL;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided); /* as mpi-gt does */
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc < 4) fail("GRAPH SECONDS SIZE...");
+    if (argc < 4) fail("usage: neighbor_floor GRAPH SECONDS SIZE...");
     int degree = read_row(argv[1], rank, &neighbours);
     double budget = atof(argv[2]);
     MPI_Comm graph;
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
         double samples[MOST], group[GROUP], spent = 0, once = batch(graph, send, receive, bytes, 3);
         for (int j = 0; j < degree; j++)
             if (receive[(size_t)j * bytes + bytes - 1] != (neighbours[j] & 127))
-                fail("something else arrived than was sent");
+                fail("other bytes arrived than were sent");
         MPI_Allreduce(MPI_IN_PLACE, &once, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         int count = once > 1e-3 ? 1 : (int)(1e-3 / once) + 1, taken = 0;
         if (count > 20) count = 20;

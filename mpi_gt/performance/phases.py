@@ -1,4 +1,4 @@
-"""Where the time goes: the clock of the loop, and the names of its phases."""
+"""The phases of a run: their names and codes, and the phases of a run without a profile."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 PHASES = (
-    "unattributed",  # the loop itself, and whatever no other phase explains
+    "unattributed",  # the loop itself, and all that belongs to no other phase
     "update",
-    "packing",  # copying into the send buffer, adding up what came
+    "packing",  # copying into the send buffer, adding up received vectors
     "exchange",
     "gradient",
     "metric",
@@ -18,15 +18,18 @@ PHASES = (
     "profiling",  # adding up the stamps
 )
 ITERATION = ("gradient", "update", "packing", "exchange", "unattributed")
-"""What the time of an iteration consists of, as `seconds_per_iteration` counts it."""
+"""The phases that `seconds_per_iteration` adds up."""
+OWN = ("gradient", "update", "packing", "unattributed")
+"""The phases of an iteration in which a node waits for nobody."""
 
 UNATTRIBUTED, UPDATE, PACKING, EXCHANGE, GRADIENT, METRIC, CHECKPOINT, LOGGING, PROFILING = range(9)
-BEGIN, POST, AWAIT = 9, 10, 11  # of an iteration (update), of an exchange (exchange)
-PHASE_OF = np.array([*range(9), UPDATE, EXCHANGE, EXCHANGE])  # of each code
+# further codes: an iteration begins (phase update), an exchange starts, an exchange is awaited
+BEGIN, POST, AWAIT = 9, 10, 11
+PHASE_OF = np.array([*range(9), UPDATE, EXCHANGE, EXCHANGE])  # by code
 
 
 class NoPhases:
-    """Where nobody asked for a profile: the loop runs as if there were none."""
+    """The phases of a run without a profile: nothing is timed."""
 
     def enter(self, phase: int) -> None:
         pass
@@ -43,6 +46,3 @@ class NoPhases:
 
     def close(self) -> None:
         pass
-
-
-OWN = ("gradient", "update", "packing", "unattributed")  # a node's own time, waiting for nobody

@@ -1,4 +1,4 @@
-"""`mpi-gt predict`: the time of an iteration on a machine not at hand, by the cost model."""
+"""Predictions for `mpi-gt predict`: the time of an iteration on another machine, by cost model."""
 
 import json
 import math
@@ -19,13 +19,13 @@ from ..rundir.run_json import read_profile
 from .cost_model import Cost
 
 FAMILIES = ("ring", "torus", "hypercube", "exponential", "er:p=0.7", "complete", "star")
-LARGEST = 10**8  # numbers in a vector that is timed here
-DENSE = 2048  # nodes up to which the mixing matrix is looked at
+LARGEST = 10**8  # numbers in a vector that is timed on this machine
+DENSE = 2048  # nodes up to which the mixing matrix is built
 
 
 @dataclass(frozen=True)
 class Compute:
-    """Seconds of a node's own work in an iteration: `base`, and `each` for every neighbour."""
+    """The time of a node's own work per iteration: `base` seconds plus `each` per neighbour."""
 
     base: float
     each: float
@@ -36,20 +36,22 @@ class Compute:
 
 
 def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute:
-    """Update of gt-adaptive and the weighted sum at this size, timed now; without the gradient."""
+    """Time the update of gt-adaptive and the weighted sum on this machine, without any gradient."""
     if seeds * dim > LARGEST:
-        raise UserError(f"{seeds * dim:,} numbers are too many to time here: give --compute TIME")
+        raise UserError(
+            f"{seeds * dim:,} numbers are too many to time on this machine: give --compute TIME"
+        )
     shape, kind = (seeds, dim), np.dtype(dtype)
     algorithm = ALGORITHMS["gt-adaptive"]()
     z = np.linspace(-1, 1, seeds * dim).astype(kind).reshape(shape)
 
-    class Here:
+    class Ready:
         def wait(self) -> Any:
             return z
 
     state = algorithm.init(z, lambda x: z)
     step = compiled(algorithm, state)
-    base = _best(lambda: step(1, state, lambda *v: (Here(),) * vectors, lambda x: z))
+    base = _best(lambda: step(1, state, lambda *v: (Ready(),) * vectors, lambda x: z))
     rows = max(1, min(8, 2**26 // max(1, z.nbytes)))
     headers = np.zeros((rows + 1, 2), dtype=np.int64)
     received = np.tile(z.reshape(1, -1), (rows, 1))
@@ -73,11 +75,11 @@ def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute
         pending.wait()
 
     each = vectors * _best(mix) / rows
-    return Compute(base, each, "update and weighted sum timed here, without any gradient")
+    return Compute(base, each, "update and weighted sum timed on this machine, no gradient")
 
 
 def _best(work: Any, budget: float = 0.5) -> float:
-    """The quickest of several tries: what the work takes when nothing gets in its way."""
+    """Return the shortest of several times: that of an undisturbed call."""
     best, spent = math.inf, 0.0
     while spent < budget:
         began = time.perf_counter()
@@ -88,7 +90,7 @@ def _best(work: Any, budget: float = 0.5) -> float:
 
 
 def from_profile(directory: Path, dim: int, seeds: int) -> Compute:
-    """A profiled run's own compute, scaled to this size."""
+    """Return the own work of a profiled run, scaled to this size."""
     profile, facts = _read(directory)
     size = facts["config"]["seeds"] * facts["problem"].get("dim", dim)
     scale = seeds * dim / size
@@ -97,6 +99,7 @@ def from_profile(directory: Path, dim: int, seeds: int) -> Compute:
 
 
 def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the content of profile.json and of run.json."""
     try:
         facts = json.loads((directory / "run.json").read_text(encoding="utf-8"))
         profile = read_profile(directory)
@@ -108,19 +111,19 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     ):
         for key in keys:
             if key not in content:
-                raise UserError(f"{directory / file} says nothing of {key}: no profiled run")
+                raise UserError(f"{directory / file} has no {key}: it is not of a profiled run")
     return profile, facts
 
 
 def from_bench(directory: Path, exchange: str) -> Cost:
-    """The fitted cost of an exchange from a bench's directory, over all its graphs."""
+    """Return the fitted cost of an exchange over all graphs, from the output of `mpi-gt bench`."""
     try:
-        found = json.loads((directory / "bench.json").read_text(encoding="utf-8"))
+        content = json.loads((directory / "bench.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{directory} holds no bench: {error}") from None
-    fitted = found.get("fits") if isinstance(found, dict) else None
+        raise UserError(f"{directory} holds no results of mpi-gt bench: {error}") from None
+    fitted = content.get("fits") if isinstance(content, dict) else None
     if not fitted:
-        raise UserError(f"{directory} has no fits: these need two sizes and two ranks")
+        raise UserError(f"{directory} has no fits: a fit needs two sizes and two ranks")
     fits = [fit for fit in fitted if fit["exchange"] == exchange]
     if not fits:
         known = sorted({fit["exchange"] for fit in fitted})
@@ -133,7 +136,11 @@ def from_bench(directory: Path, exchange: str) -> Cost:
 def rows_of(
     nodes: int, graphs: list[str] | None, payload: int, cost: Cost, compute: Compute
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row a graph, and what was left out; of graphs that were named, an error."""
+    """Return one row per graph, and why other graphs were left out.
+
+    Without `graphs`, all families are tried and those that `nodes` does not suit are left out. An
+    unsuitable graph that was named is an error.
+    """
     rows, left_out = [], []
     for spec in graphs or FAMILIES:
         try:
@@ -151,7 +158,7 @@ def _row(nodes: int, spec: str, payload: int, cost: Cost, compute: Compute) -> d
         graph, mixing = network.graph, rho(network.matrix)
     else:
         if spec.partition(":")[0].strip() in ("complete", "er", "barbell"):
-            raise UserError(f"{spec} of {nodes} nodes has too many edges to be built here")
+            raise UserError(f"{spec} of {nodes} nodes has too many edges to be built")
         graph, mixing = parse_graph(spec)(nodes), None
     degree = max(dict(graph.degree).values())
     own, exchange = compute.seconds(degree), cost.seconds(degree, payload)
@@ -173,7 +180,7 @@ def _row(nodes: int, spec: str, payload: int, cost: Cost, compute: Compute) -> d
 
 
 def check(directory: Path, cost: Cost) -> dict[str, Any]:
-    """The model against a profiled run: what it would have said, and by how much it errs."""
+    """Compare the prediction for a profiled run with its measured time."""
     profile, facts = _read(directory)
     config = facts["config"]
     degree = facts["graph"]["degree_max"]

@@ -1,4 +1,4 @@
-"""The profile of a run: every rank's phases, who waited for whom, what could be hidden, a trace."""
+"""The profile of a run: phases of every rank, waiting times, hidden communication, and a trace."""
 
 import zipfile
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-CHUNK = 1 << 16
+CHUNK = 1 << 16  # times per exchange of them
 LATE = 0.2  # the share of an iteration by which a node must lag to be called a straggler
 
 
 class Profiler:
-    """On every rank of a run that is to be profiled."""
+    """The profiler of one rank. Making one is collective: every rank of the run has its own."""
 
     def __init__(self, node: "Node", iterations: int, window: range) -> None:
         self._node = node
@@ -35,10 +35,14 @@ class Profiler:
         self.phases = Phases(iterations, window)
         node.make_plan = self.phases.make_plan
 
-    def report(
+    def finish(
         self, hosts: list[str], stacked: float | None, directory: Path | None
     ) -> dict[str, Any]:
-        """What root says of it (else empty); every rank calls this after the last iteration."""
+        """Collect the profile of all ranks, write its files, and return profile.json on root.
+
+        Collective: every rank calls it after the last iteration. The other ranks return an empty
+        dictionary. `stacked` is the time per iteration of a stacked run.
+        """
         node, phases = self._node, self.phases
         alignment = Alignment(self._first, read_clock(node.world))
         waits = Waits.of(node, phases, alignment)
@@ -61,38 +65,44 @@ class Profiler:
         series = node.stream_to_root(np.column_stack([own, waits.waiting[1:]]))
         if rows is None or traffic is None or series is None or tracks is None:
             return {}
-        found = summarise(rows, traffic, stacked, len(own))
-        found["hosts"] = hosts
-        times = _keep(series, directory, node.nodes)
-        found["own_seconds"] = times.own
-        found["iteration_seconds"] = dict(
+        profile = summarise(rows, traffic, stacked, len(own))
+        profile["hosts"] = hosts
+        times = _write_series(series, directory)
+        profile["own_seconds"] = times.own
+        profile["iteration_seconds"] = dict(
             zip(("min", "median", "p95", "p99", "max"), times.quantiles, strict=True)
         )
         if directory is not None:
-            self._write(directory, found, times, tracks, hosts)
-        return found
+            self._write(directory, profile, times, tracks, hosts)
+        return profile
 
     def _write(
-        self, directory: Path, found: dict[str, Any], times: "Times", tracks: Any, hosts: list[str]
+        self,
+        directory: Path,
+        profile: dict[str, Any],
+        times: "Times",
+        tracks: Any,
+        hosts: list[str],
     ) -> None:
+        """Write trace.json, profile.json and profile.png."""
         window = self.phases.window
-        clocks = {"window": [window.start, window.stop], **found["clocks"]}
+        clocks = {"window": [window.start, window.stop], **profile["clocks"]}
         placed = (
             Track(
                 rank, hosts[rank], neighbours, stretches, first, self._node.exchange_class.blocking
             )
             for rank, (neighbours, stretches, first) in enumerate(tracks)
         )
-        found["trace"] = {
+        profile["trace"] = {
             "iterations": [window.start, window.stop],
             "events": write_trace(directory / "trace.json", placed, clocks),
         }
-        write_json(directory / "profile.json", found)
+        write_json(directory / "profile.json", profile)
         if plots.available():
-            draw_profile(directory / "profile.png", found, times.histogram)
+            draw_profile(directory / "profile.png", profile, times.histogram)
 
     def _traffic(self) -> Array:
-        """Vector bytes from this node to each other."""
+        """Return the bytes of vectors that this node has sent to each node."""
         node = self._node
         sent = np.zeros(node.nodes, dtype=np.int64)
         neighbours = list(node.row.neighbours)
@@ -104,7 +114,7 @@ class Profiler:
         return sent
 
     def _track(self, alignment: Alignment) -> tuple[list[int], Array, int]:
-        """The kept stretches in root's time, and the number of the first exchange in them."""
+        """Return neighbours, the stretches of the window in root's time, and the first exchange."""
         kept = np.concatenate([np.empty((0, 4), np.int64), *self.phases.kept])
         kept[:, 2:] = alignment.to_root(kept[:, 2:])
         calls = self.phases.calls
@@ -114,15 +124,19 @@ class Profiler:
 
 @dataclass(frozen=True)
 class Waits:
-    """By iteration, in seconds: in an exchange before the last neighbour had entered it, and
-    outside of it meanwhile: a message that was not there yet, and nobody stood waiting."""
+    """The waiting of one rank for its last neighbour, by iteration, in seconds.
+
+    Between the start of an exchange and the moment its last neighbour enters it, this rank is
+    either inside the exchange (`waiting`) or works outside of it (`hidden`).
+    """
 
     waiting: Array
     hidden: Array
-    messages: int
+    messages: int  # sent by this rank
 
     @classmethod
     def of(cls, node: "Node", phases: Phases, alignment: Alignment) -> "Waits":
+        """Compute the waits of this rank. Collective: every rank calls it."""
         iteration, number, *times = phases.calls.T
         begins, ends = (alignment.to_root(moments) for moments in times)
         posting = np.diff(number, prepend=-1) > 0
@@ -141,9 +155,12 @@ class Waits:
 
 
 def last_neighbour(node: "Node", entered: Array) -> Array:
-    """When the last neighbour entered each exchange (ns of root's clock)."""
+    """Return when the last neighbour entered each exchange (ns of root's clock).
+
+    Collective: every rank calls it, with the times when it entered the exchanges itself.
+    """
     degree = len(node.row.neighbours)
-    latest = entered.copy()  # without neighbours there is nobody to wait for
+    latest = entered.copy()  # a node without neighbours waits for nobody
     for begin in range(0, len(entered), CHUNK):
         piece = np.ascontiguousarray(entered[begin : begin + CHUNK])
         theirs = np.empty((degree, len(piece)), dtype=np.int64)
@@ -156,14 +173,18 @@ def last_neighbour(node: "Node", entered: Array) -> Array:
 def summarise(
     rows: Array, traffic: Array, stacked: float | None, iterations: int
 ) -> dict[str, Any]:
-    """The profile in numbers, seconds an iteration. `rows`: what each rank has summed up."""
+    """Return the profile without its files, in seconds per iteration.
+
+    `rows` holds the sums of each rank, in the order of `Profiler.finish`; `traffic` the bytes from
+    each node to each.
+    """
     phases = rows[:, : len(PHASES)]
     waiting, hidden, offset, drift, uncertainty, sent, messages = rows[:, len(PHASES) :].T
     column = {name: phases[:, PHASES.index(name)] for name in PHASES}
     mean = float(np.sum([column[name] for name in ITERATION], axis=0).mean())
     exposed = column["exchange"]
     own = np.sum([column[name] for name in OWN], axis=0)
-    found: dict[str, Any] = {
+    return {
         "iterations": iterations,
         "seconds_per_iteration": mean,
         "phases": {
@@ -195,7 +216,6 @@ def summarise(
         },
         "straggler": straggler_of(own, mean),
     }
-    return found
 
 
 def _share(part: float, whole: float) -> float:
@@ -203,7 +223,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def straggler_of(own: Array, mean: float) -> dict[str, Any] | None:
-    """The node whose own time keeps the others waiting: none, where no node stands out."""
+    """Return the node whose own time keeps the others waiting; None if no node stands out."""
     if len(own) < 2:
         return None
     node = int(np.argmax(own))
@@ -216,15 +236,18 @@ def straggler_of(own: Array, mean: float) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Times:
-    """Iteration times of all ranks and iterations: quantiles, and counts by size."""
+    """The distribution of the times of all iterations on all ranks."""
 
     quantiles: list[float]
-    own: float  # a node's own work in a typical iteration: the median, so without interruptions
-    histogram: tuple[Array, Array]
+    own: float  # a node's own work per iteration: the median, which leaves out interruptions
+    histogram: tuple[Array, Array]  # edges and counts
 
 
-def _keep(series: Iterator[Array], directory: Path | None, ranks: int) -> Times:
-    """profile.npz: by rank, iteration and phase; one rank in memory at a time."""
+def _write_series(series: Iterator[Array], directory: Path | None) -> Times:
+    """Write profile.npz, the times by rank, iteration and phase; return their distribution.
+
+    Only one rank's times are in memory at once. Without a directory nothing is written.
+    """
     places = [PHASES.index(name) for name in ITERATION]
     own = [PHASES.index(name) for name in OWN]
     totals, owns = [], []

@@ -1,4 +1,4 @@
-"""`mpi-gt scale`: the same experiment on more and more ranks, each a profiled run of its own."""
+"""Scaling studies for `mpi-gt scale`: one profiled run of the same experiment per rank count."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Point:
-    """One run of the series."""
+    """One run of a scaling study."""
 
     mode: str
     graph: str
@@ -53,11 +53,14 @@ class Point:
 def make_points(
     config: RunConfig, ranks: str | None, graphs: str | None, mode: str | None, directory: Path
 ) -> list[Point]:
-    """All runs, the smallest first. Weak: the same batch on each node; strong: of all together."""
+    """Return all runs, by mode and graph, each with the fewest ranks first.
+
+    Weak scaling keeps the batch of each node, strong scaling that of all nodes together.
+    """
     given = ("2,4,8,16" if ranks is None else ranks).split(",")
-    counts = sorted({cut_ranks(integer("--ranks", text)) for text in given})
+    counts = sorted({cut_ranks(integer("-n", text)) for text in given})
     if counts[0] < 1 or counts[-1] > 10**6:
-        raise UserError(f"--ranks must be in [1, 1000000], not {ranks}")
+        raise UserError(f"-n must be in [1, 1000000], not {ranks}")
     modes = MODES if mode in (None, "both") else (str(mode),)
     if not set(modes) <= set(MODES):
         raise UserError(f"--mode must be strong, weak or both, not '{mode}'")
@@ -96,7 +99,7 @@ def make_points(
                     quiet=True,
                 )
                 made.check()
-                build_network(graph, config.weights, n)  # a graph that n does not suit is told now
+                build_network(graph, config.weights, n)  # an unsuitable n is an error before a run
                 points.append(Point(chosen, graph, batch, made))
     return points
 
@@ -104,16 +107,20 @@ def make_points(
 def run_study(
     points: list[Point], directory: Path, execute: Callable[[RunConfig], int], quiet: bool
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Run them all and write scale.csv, scale.json and scale.png; exit code and rows."""
+    """Run all points and write scale.csv, scale.json and scale.png; return exit code and rows.
+
+    `execute` starts one run and returns its exit code. After a run that fails, the rows so far are
+    kept and the study ends.
+    """
     rows: list[dict[str, Any]] = []
     code = 0
     for number, point in enumerate(points, 1):
         if not quiet:
-            said = f"scale: {number} of {len(points)}: {point.mode}, {point.graph}"
-            print(f"{said}, {point.config.n} ranks", flush=True)
+            text = f"scale: {number} of {len(points)}: {point.mode}, {point.graph}"
+            print(f"{text}, {point.config.n} ranks", flush=True)
         code = execute(point.config)
         if code:
-            break  # what was measured until then is kept
+            break
         rows.append(row_of(point))
     if not rows:
         return code, rows
@@ -130,17 +137,18 @@ def run_study(
 
 
 def row_of(point: Point) -> dict[str, Any]:
-    folder = Path(str(point.config.out))
-    facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    profile = read_profile(folder)
-    crowd = facts["ranks_per_core"]
+    """Return the row of scale.csv for a finished run, without its efficiency."""
+    directory = Path(str(point.config.out))
+    facts = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+    profile = read_profile(directory)
+    ranks_per_core = facts["ranks_per_core"]
     return {
         "mode": point.mode,
         "graph": point.graph,
         "ranks": point.config.n,
         "degree": facts["graph"]["degree_max"],
-        "ranks_per_core": crowd,
-        "crowded": crowd > 1,
+        "ranks_per_core": ranks_per_core,
+        "crowded": ranks_per_core > 1,
         "batch": point.batch,
         "seconds_per_iteration": profile["seconds_per_iteration"],
         "exposed_communication": profile["exposed_communication"],
@@ -150,7 +158,10 @@ def row_of(point: Point) -> dict[str, Any]:
 
 
 def add_efficiency(rows: list[dict[str, Any]]) -> None:
-    """Against the smallest number of ranks: 1 is perfect. Strong: time x ranks; weak: time."""
+    """Add the efficiency, relative to the run with the fewest ranks, to each row.
+
+    It compares times in weak scaling, and times multiplied by ranks in strong scaling; 1 is ideal.
+    """
     base: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         first = base.setdefault((row["mode"], row["graph"]), row)

@@ -1,7 +1,7 @@
-"""Where the time of each iteration goes: a stamp at every change of phase, added up now and then.
+"""Time stamps of one rank: one at every change of phase, added up from time to time.
 
-A stamp is a code and a time, put at the end of an array; all arithmetic waits. So watching costs
-about a microsecond an iteration.
+A stamp is a code and a time, appended to an array; all arithmetic is done later. So timing costs
+about a microsecond per iteration.
 """
 
 from array import array
@@ -31,101 +31,104 @@ from .phases import (
 
 Array = NDArray[Any]
 
-FOLD = 1 << 15  # words of stamps, after which they are added up
-ROOM = 1 << 14  # words that an iteration may still add
+FLUSH_AT = 1 << 15  # words of stamps, after which they are added up
+ROOM = 1 << 14  # words that one more iteration may add
 
 Stamp = Callable[[int], None]
 
 
 class Stamps:
-    """Words in an array: how many are in use, then code, time, code, time."""
+    """An array of words: the number of words in use, then code, time, code, time, ..."""
 
     def __init__(self) -> None:
-        self.words = np.zeros(1 + FOLD + ROOM, dtype=np.int64)
+        self.words = np.zeros(1 + FLUSH_AT + ROOM, dtype=np.int64)
         self.clear()
         self.add: Stamp = partial(stamp, self.words)
 
     def around(self, before: int, after: int, inner: Callable[..., Any]) -> Callable[..., Any]:
-        """The function between two stamps."""
+        """Return `inner` with a stamp before and a stamp after each call."""
         if kernels.C is not None:
             return kernels.C.Timed(self.words, before, after, inner)
 
-        def watched(*arguments: Any, **named: Any) -> Any:
+        def timed(*arguments: Any, **named: Any) -> Any:
             self.add(before)
             result = inner(*arguments, **named)
             self.add(after)
             return result
 
-        return watched
+        return timed
 
     @property
     def pairs(self) -> Array:
-        """(codes, times)."""
+        """Return all stamps: a view of shape (stamps, 2), code and time."""
         return self.words[1 : self.words[0]].reshape(-1, 2)
 
     def clear(self) -> None:
         self.words[0] = 1
 
     def keep_last(self) -> None:
+        """Remove all stamps but the last."""
         last = self.pairs[-1].copy()
         self.words[1:3] = last
         self.words[0] = 3
 
 
 class Phases:
-    """The stamps of one rank in one run of `iterations`; those in `window` are kept as they are."""
+    """The times of one rank by iteration and phase; iterations in `window` are kept in detail."""
 
     def __init__(self, iterations: int, window: range) -> None:
         self.seconds = np.zeros((iterations + 1, len(PHASES)))
-        """By iteration and phase; row 0 is what comes before the first."""
+        """By iteration and phase; row 0 is the time before the first iteration."""
         self._calls = array("q")
         self.window = window
         self.kept: list[Array] = []
-        """(iteration, code, begin, end) of each stretch inside the window."""
+        """Of each stretch of time in the window: iteration, code, begin and end (ns)."""
         self._iteration = 0
         self._exchange = -1
         self._stamps = Stamps()
         self.enter: Stamp = self._stamps.add
-        """From now on it is this phase's time."""
+        """Counts the time from now on to the given phase."""
         self.enter(UNATTRIBUTED)
 
     @property
     def calls(self) -> Array:
-        """Of every call that posts or awaits: iteration, exchange's number, begin, end (ns)."""
+        """Return, of every start and wait of an exchange: iteration, exchange, begin, end (ns)."""
         return np.array(self._calls, np.int64).reshape(-1, 4)
 
     @contextmanager
     def during(self, phase: int) -> Iterator[None]:
-        """Within a pause of the loop: this phase's time, then again what it was before."""
+        """Count the time of the `with` block to the given phase, and then to the one before."""
         before = int(self._stamps.pairs[-1, 0])
         self.enter(phase)
         yield
         self.enter(before)
 
     def time_step(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        watched, used = self._stamps.around(BEGIN, UNATTRIBUTED, inner), self._stamps.words.item
+        """Return the step with stamps at its beginning and end."""
+        timed, used = self._stamps.around(BEGIN, UNATTRIBUTED, inner), self._stamps.words.item
 
         def step(t: int, state: Any, mix: Any, grad: Any) -> Any:
-            state = watched(t, state, mix, grad)
-            if used(0) > FOLD:
+            state = timed(t, state, mix, grad)
+            if used(0) > FLUSH_AT:
                 self.flush()
             return state
 
         return step
 
     def time_gradient(self, inner: Callable[..., Array]) -> Callable[..., Array]:
+        """Return the gradient with stamps at its beginning and end."""
         return self._stamps.around(GRADIENT, UPDATE, inner)
 
     def make_plan(self, node: Any, vectors: Sequence[Array]) -> Plan:
-        """In place of Plan: one that leaves stamps."""
+        """Return a plan that leaves stamps, for `Node.make_plan`."""
         return TimedPlan(node, vectors, self._stamps)
 
     def close(self) -> None:
-        """The last iteration is over: what follows is nobody's time."""
+        """Add up the stamps after the last iteration; later times are not counted."""
         self.flush()
 
     def flush(self) -> None:
-        """Add up the stamps so far. The last one stays: its phase goes on."""
+        """Add up the stamps so far, and keep only the last one, whose phase continues."""
         self.enter(PROFILING)
         codes, times = self._stamps.pairs.T.copy()
         self._stamps.keep_last()
@@ -138,9 +141,11 @@ class Phases:
         )
         self.seconds[first : last + 1] += sums.reshape(-1, len(PHASES))
         posts = codes == POST
-        mine = np.flatnonzero(posts | (codes == AWAIT))
-        numbers = self._exchange + np.cumsum(posts[mine])
-        calls = np.stack([iterations[mine], numbers, begins[mine], ends[mine]], axis=1)
+        exchanging = np.flatnonzero(posts | (codes == AWAIT))
+        numbers = self._exchange + np.cumsum(posts[exchanging])
+        calls = np.stack(
+            [iterations[exchanging], numbers, begins[exchanging], ends[exchanging]], axis=1
+        )
         self._calls.frombytes(calls.tobytes())
         if self.window.start <= last and first < self.window.stop:
             inside = (iterations >= self.window.start) & (iterations < self.window.stop)
@@ -151,7 +156,7 @@ class Phases:
 
 
 class TimedPlan(Plan):
-    """A plan that leaves a stamp where packing, exchange and update give way to each other."""
+    """A plan that leaves a stamp at each change between packing, exchange and update."""
 
     def __init__(self, node: Any, vectors: Sequence[Array], stamps: Stamps) -> None:
         self._stamps = stamps
@@ -160,8 +165,8 @@ class TimedPlan(Plan):
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
         start, finish = super()._calls()
-        watch = self._stamps.around
+        timed = self._stamps.around
         return (
-            watch(POST, PACKING, start),
-            None if finish is None else watch(AWAIT, PACKING, finish),
+            timed(POST, PACKING, start),
+            None if finish is None else timed(AWAIT, PACKING, finish),
         )

@@ -1,4 +1,7 @@
-"""trace.json: the phases of every rank on one time axis, in the Chrome trace event format."""
+"""The trace of a profile, trace.json: phases of all ranks on one time axis, as Chrome events.
+
+Perfetto (https://ui.perfetto.dev) and chrome://tracing open it.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,18 +16,18 @@ SENT = {POST: "exchange: post", AWAIT: "exchange: wait"}
 
 @dataclass(frozen=True)
 class Track:
-    """One rank's stretches of time: (iteration, code, begin, end), in ns of root's clock."""
+    """The stretches of time of one rank: (iteration, code, begin, end), in ns of root's clock."""
 
     rank: int
     host: str
     neighbours: Sequence[int]
     stretches: Any
-    first_exchange: int  # the number of the first exchange among them
-    blocking: bool  # whether a message has come when the post ends
+    first_exchange: int  # the number of the first exchange among the stretches
+    blocking: bool  # True if the messages have arrived when the start of an exchange returns
 
 
 def write_trace(path: Path, tracks: Iterable[Track], facts: dict[str, Any]) -> int:
-    """All tracks, event by event; how many events. Perfetto and chrome://tracing open it."""
+    """Write the events of all tracks one by one, and return their number."""
     tracks = list(tracks)
     begins = [int(track.stretches[0][2]) for track in tracks if len(track.stretches)]
     origin = min(begins, default=0)
@@ -43,7 +46,10 @@ def write_trace(path: Path, tracks: Iterable[Track], facts: dict[str, Any]) -> i
 
 
 def events_of(track: Track, origin: int) -> Iterator[dict[str, Any]]:
-    """Slices (B and E) for iterations and phases, and a flow (s to f) for each message."""
+    """Generate the events of one rank, with times relative to `origin`.
+
+    Iterations and phases are slices (B to E), messages are flows (s to f).
+    """
     where = {"pid": 0, "tid": track.rank}
     name = f"rank {track.rank} ({track.host})"
     yield {"ph": "M", "name": "thread_name", **where, "args": {"name": name}}
@@ -52,7 +58,7 @@ def events_of(track: Track, origin: int) -> Iterator[dict[str, Any]]:
     def at(kind: str, name: str, time: int, **more: Any) -> dict[str, Any]:
         return {"ph": kind, "name": name, "ts": (time - origin) / 1000, **where, **more}
 
-    exchange, came = track.first_exchange - 1, 0
+    exchange, arrived = track.first_exchange - 1, 0
     messages = _messages(track)
     open_iteration: int | None = None
     end_of_all = 0
@@ -64,7 +70,7 @@ def events_of(track: Track, origin: int) -> Iterator[dict[str, Any]]:
             yield at("B", f"iteration {iteration}", begin, cat="iteration")
         end_of_all = end
         if code == POST:
-            exchange, came = exchange + 1, 0
+            exchange, arrived = exchange + 1, 0
         if code == UNATTRIBUTED or open_iteration is None:
             continue
         phase = SENT.get(code, PHASES[PHASE_OF[code]])
@@ -76,16 +82,16 @@ def events_of(track: Track, origin: int) -> Iterator[dict[str, Any]]:
                     yield at("s", "message", begin, cat="message", id=number)
         if code == (POST if track.blocking else AWAIT):
             for neighbour in track.neighbours:
-                number = f"{exchange}.{came}:{neighbour}>{track.rank}"
+                number = f"{exchange}.{arrived}:{neighbour}>{track.rank}"
                 yield at("f", "message", end, cat="message", id=number, bp="e")
-            came += 1
+            arrived += 1
         yield at("E", phase, end)
     if open_iteration is not None:
         yield at("E", f"iteration {open_iteration}", end_of_all)
 
 
 def _messages(track: Track) -> dict[int, int]:
-    """How many messages each exchange sent to a neighbour: as many as are awaited."""
+    """Return the number of messages to each neighbour, by exchange: it equals that of waits."""
     counts: dict[int, int] = {}
     exchange = track.first_exchange - 1
     for _, code, _, _ in track.stretches.tolist():

@@ -2,6 +2,7 @@
 
 
 def available() -> bool:
+    """Return whether matplotlib is installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""The figure of an audit: what was measured, and the bounds on it."""
+"""The figure of an audit: measured values and the bounds on them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from ..theory.verdicts import STATEMENTS, Curve
 
 
 def draw_audit(directory: Path, curves: Mapping[str, Mapping[str, Curve]]) -> Path:
-    """audit.png: a panel a statement, both sides against t, on a log scale."""
+    """Draw audit.png: one panel per statement, both its sides against t on a log scale."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14, 7), dpi=150, layout="constrained")
@@ -21,7 +21,7 @@ def draw_audit(directory: Path, curves: Mapping[str, Mapping[str, Curve]]) -> Pa
         for form, (colour, dashes) in styles.items():
             drawn[form] = (curves[form][name].right, colour, dashes)
         for label, (values, colour, dashes) in drawn.items():
-            # what is not positive or not finite has no place on a log scale
+            # a log scale can show neither infinite values nor those that are not positive
             shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
             text = label if label == "measured" else f"bound, {label}"
             axes.plot(t, shown, color=colour, linestyle=dashes, linewidth=1.4, label=text)
@@ -33,7 +33,7 @@ def draw_audit(directory: Path, curves: Mapping[str, Mapping[str, Curve]]) -> Pa
                 )
         axes.set_yscale("log")
         low, high = axes.get_ylim()
-        if high < 10 * low:  # a range that tells nothing but rounding
+        if high < 10 * low:  # else the axis would magnify rounding errors
             axes.set_ylim(low / 3, high * 3)
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("t")

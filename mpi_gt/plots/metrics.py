@@ -1,5 +1,6 @@
-"""Figures from metrics.csv."""
+"""Figures of a run, a comparison, a sweep, a study and a graph."""
 
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms import display_name, full_name
 from ..rundir.metrics_csv import read_metrics
 
 if TYPE_CHECKING:
@@ -20,13 +22,18 @@ LABELS = {
     "gap": r"optimality gap  $\|\nabla f(\bar x)\|^2 + \frac{1}{n}\sum_i\|x_i - \bar x\|^2$",
 }
 
-ACROSS = {"iteration": "iteration", "seconds": "seconds", "bytes": "bytes sent, all nodes, a seed"}
+ACROSS = {
+    "iteration": "iteration",
+    "seconds": "seconds",
+    "bytes": "bytes sent per seed, all nodes",
+}
 DASHES = ("-", "--", "-.", ":")
-DRAWABLE = 1e250  # from there on a figure's margins are past the largest number
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DRAWABLE = 1e250  # beyond this value the margins of a figure overflow
 
 
 def over_seeds(rows: list[dict[str, str]], metric: str) -> tuple[Array, Array]:
-    """The iterations, and the metric as (iterations, seeds)."""
+    """Return the logged iterations, and the metric at them with shape (iterations, seeds)."""
     values: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         values[int(row["iteration"])].append(float(row[metric]))
@@ -35,39 +42,39 @@ def over_seeds(rows: list[dict[str, str]], metric: str) -> tuple[Array, Array]:
 
 
 def draw_run(directory: Path) -> list[Path]:
-    """loss.png and gap.png: the mean over seeds, in a band from the smallest to the largest."""
+    """Draw loss.png and gap.png: the mean over seeds, shaded from smallest to largest."""
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
     figures = []
-    for metric, label in LABELS.items():
+    for metric, axis_label in LABELS.items():
         figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
         axes = figure.add_subplot()
-        for number, (name, rows) in enumerate(runs.items()):
+        for number, (label, rows) in enumerate(runs.items()):
             _, values = over_seeds(rows, metric)
-            band = f"{name} (range over {values.shape[1]} seeds)" if values.shape[1] > 1 else name
-            _draw_line(axes, rows, "iteration", metric, number, band)
-        _finish(axes, "iteration", label)
-        axes.legend()
+            name, seeds = full_name(label), values.shape[1]
+            legend = f"{name}, mean and range over {seeds} seeds" if seeds > 1 else name
+            _draw_line(axes, rows, "iteration", metric, number, legend)
+        _finish(axes, "iteration", axis_label)
+        axes.legend(fontsize=9)
         figures.append(directory / f"{metric}.png")
         figure.savefig(figures[-1])
     return figures
 
 
 def draw_comparison(directory: Path) -> list[Path]:
-    """comparison.png: loss and gap of every algorithm against iterations, seconds and bytes."""
+    """Draw comparison.png: loss and gap of all algorithms against iterations, seconds and bytes."""
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
     figure = Figure(figsize=(12, 7.2), dpi=150, layout="constrained")
     panels = figure.subplots(2, 3, sharey="row")
-    for row_of_panels, (metric, label) in zip(panels, LABELS.items(), strict=True):
-        for axes, against in zip(row_of_panels, ACROSS, strict=True):
-            for number, (name, rows) in enumerate(runs.items()):
-                _draw_line(axes, rows, against, metric, number, name, shade=0.1)
-            _finish(axes, ACROSS[against], label if against == "iteration" else "")
-    handles, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=min(4, len(names)))
+    for row_of_panels, (metric, axis_label) in zip(panels, LABELS.items(), strict=True):
+        for axes, across in zip(row_of_panels, ACROSS, strict=True):
+            for number, (label, rows) in enumerate(runs.items()):
+                _draw_line(axes, rows, across, metric, number, full_name(label), shade=0.1)
+            _finish(axes, ACROSS[across], axis_label if across == "iteration" else "")
+    _add_legend(figure, "outside upper center", 10)
     target = directory / "comparison.png"
     figure.savefig(target)
     return [target]
@@ -79,22 +86,23 @@ def _draw_line(
     across: str,
     metric: str,
     number: int,
-    label: str,
+    legend: str,
     shade: float = 0.25,
 ) -> None:
+    """Draw the mean over seeds in the style of line `number`, shaded from smallest to largest."""
     _, values = over_seeds(rows, metric)
     values = np.where(np.abs(values) < DRAWABLE, values, np.nan)
     _, places = over_seeds(rows, across)
-    where = places.mean(axis=1)
+    x = places.mean(axis=1)
     style = {"color": f"C{number % 10}", "linestyle": DASHES[number % len(DASHES)]}
-    axes.plot(where, values.mean(axis=1), label=label, linewidth=1.4, **style)
+    axes.plot(x, values.mean(axis=1), label=legend, linewidth=1.4, **style)
     if values.shape[1] > 1:
         lowest, highest = values.min(axis=1), values.max(axis=1)
-        axes.fill_between(where, lowest, highest, color=style["color"], alpha=shade, linewidth=0)
+        axes.fill_between(x, lowest, highest, color=style["color"], alpha=shade, linewidth=0)
 
 
 def _finish(axes: Any, across: str, label: str) -> None:
-    """Log scale where everything drawn is positive."""
+    """Label the axes, and make y logarithmic where all that is drawn is positive."""
     drawn = np.concatenate([line.get_ydata() for line in axes.lines])
     if (drawn[~np.isnan(drawn)] > 0).all():
         axes.set_yscale("log")
@@ -103,8 +111,17 @@ def _finish(axes: Any, across: str, label: str) -> None:
     axes.grid(visible=True, which="major", alpha=0.3)
 
 
+def _add_legend(figure: Any, place: str, size: int) -> None:
+    """Add one legend for all panels, in as many columns as the width of the figure allows."""
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    letters = figure.get_figwidth() * 72 / (0.6 * size)  # a letter is about 0.6 times as wide
+    columns = int(letters // (max(map(len, names), default=0) + 5))  # 5 for the line beside it
+    columns = max(1, min(columns, len(names)))
+    figure.legend(handles, names, loc=place, ncols=columns, fontsize=size)
+
+
 def draw_graph(graph: "Graph", title: str, target: Path) -> None:
-    """The nodes, coloured by degree, and the edges."""
+    """Draw a graph to the file `target`: its nodes, coloured by degree, and its edges."""
     import networkx as nx
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -135,65 +152,61 @@ def draw_graph(graph: "Graph", title: str, target: Path) -> None:
 
 
 def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
-    """sweep.png: tail gap and tail loss against the stepsize, a line a method."""
+    """Draw sweep.png: tail gap and tail loss against the stepsize, one line per method."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
     for axes, metric in zip(figure.subplots(1, 2), ("gap", "loss"), strict=True):
-        for number, (method, of) in enumerate(sweep.items()):
-            found = [(lr, v) for lr, v in zip(of["lr"], of[metric], strict=True) if v is not None]
+        for number, (method, swept) in enumerate(sweep.items()):
+            pairs = zip(swept["lr"], swept[metric], strict=True)
+            points = [(lr, value) for lr, value in pairs if value is not None]
             style = {"color": f"C{number % 10}", "linestyle": DASHES[number % len(DASHES)]}
             marker = MARKERS[number % len(MARKERS)]
-            places, values = zip(*found, strict=True) if found else ((), ())
-            axes.plot(places, values, label=method, marker=marker, markersize=5, **style)
+            x, y = zip(*points, strict=True) if points else ((), ())
+            axes.plot(x, y, label=full_name(method), marker=marker, markersize=5, **style)
         axes.set_xscale("log")
-        drawn = [value for of in sweep.values() for value in of[metric] if value is not None]
+        drawn = [value for swept in sweep.values() for value in swept[metric] if value is not None]
         if min(drawn, default=0) > 0:
             axes.set_yscale("log")
-        axes.set_xlabel("stepsize lr (a missing point: diverged)")
+        axes.set_xlabel("stepsize lr (missing points diverged)")
         axes.set_ylabel(f"{metric}, mean over the last fifth and over seeds")
         axes.grid(visible=True, which="major", alpha=0.3)
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)), fontsize=9)
+    _add_legend(figure, "outside lower center", 9)
     target = directory / "sweep.png"
     figure.savefig(target)
     return [target]
 
 
-NAMES = {
-    "gt-adaptive": "Algorithm 1",
-    "gt": "distributed GT",
-    "dsgd": "DSGD",
-    "dsgd-momentum": "Momentum DSGD",
-    "decentlam": "DecentLaM",
-    "d-amsgrad": "D-AMSGrad",
-    "d-adabound": "D-AdaBound",
-    "gtadam": "GTAdam",
-}
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-
-
 def draw_study(directory: Path, title: str, note: str) -> list[Path]:
-    """figure.png and figure.pdf in the paper's layout: loss, and optimality gap."""
+    """Draw figure.png and figure.pdf in the layout of the paper: loss and optimality gap."""
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
+    legends = _study_legends(list(runs))
     figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
-    for axes, (metric, label) in zip(figure.subplots(1, 2), LABELS.items(), strict=True):
-        for number, (name, rows) in enumerate(runs.items()):
-            _draw_line(axes, rows, "iteration", metric, number, NAMES.get(name, name), shade=0.12)
-            line = axes.lines[-1]  # markers as well: to be told apart in grey
+    for axes, (metric, axis_label) in zip(figure.subplots(1, 2), LABELS.items(), strict=True):
+        for number, (label, rows) in enumerate(runs.items()):
+            _draw_line(axes, rows, "iteration", metric, number, legends[label], shade=0.12)
+            line = axes.lines[-1]  # with markers, the lines differ in grey print as well
             line.set_marker(MARKERS[number % len(MARKERS)])
             line.set_markersize(4)
             points = len(line.get_xdata())
             line.set_markevery((number * points // 60, max(1, points // 8)))
-        _finish(axes, "iteration", label)
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(7, len(names)), fontsize=9)
-    figure.suptitle(f"{title} ({note})", fontsize=11)
+        _finish(axes, "iteration", axis_label)
+    _add_legend(figure, "outside lower center", 9)
+    figure.suptitle(textwrap.fill(f"{title} ({note})", 100), fontsize=11)
     targets = [directory / "figure.png", directory / "figure.pdf"]
     for target in targets:
         # without the date, the same numbers give the same file
         metadata = {"CreationDate": None} if target.suffix == ".pdf" else None
         figure.savefig(target, metadata=metadata)
     return targets
+
+
+def _study_legends(labels: list[str]) -> dict[str, str]:
+    """Return the paper's name for each method; its full name where two methods share one."""
+    names = [display_name(label) for label in labels]
+    return {
+        label: name if names.count(name) == 1 else full_name(label)
+        for label, name in zip(labels, names, strict=True)
+    }

@@ -1,4 +1,4 @@
-"""Figures of the laboratory: exchanges, phases of a run, scaling."""
+"""Figures of `bench`, `profile` and `scale`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,32 +6,35 @@ from typing import Any
 
 import numpy as np
 
-MARKS = ("o", "s", "^", "v", "D", "P", "X", "*", "h")
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "h")
 
 
-def draw_bench(path: Path, found: Mapping[str, Any]) -> None:
-    """bench.png: median time against bytes, a panel a graph; points measured, lines fitted."""
+def draw_bench(path: Path, bench: Mapping[str, Any]) -> None:
+    """Draw bench.png: time of an exchange against bytes, one panel per graph.
+
+    Points are measured medians with a bar up to the 95th percentile, lines are the fits.
+    """
     from matplotlib.figure import Figure
 
-    rows, fits = found["rows"], found["fits"]
+    rows, fits = bench["rows"], bench["fits"]
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     names = list(dict.fromkeys(row["exchange"] for row in rows))
     figure = Figure(figsize=(5.2 * len(graphs) + 2.2, 4.6), dpi=150, layout="constrained")
     panels = figure.subplots(1, len(graphs), sharey=True, squeeze=False)[0]
     for axes, graph in zip(panels, graphs, strict=True):
         for number, name in enumerate(names):
-            own = [row for row in rows if (row["graph"], row["exchange"]) == (graph, name)]
-            if not own:
+            series = [row for row in rows if (row["graph"], row["exchange"]) == (graph, name)]
+            if not series:
                 continue
-            sizes = np.array([row["bytes"] for row in own])
-            medians = np.array([row["median"] for row in own])
-            high = np.array([row["p95"] for row in own])
+            sizes = np.array([row["bytes"] for row in series])
+            medians = np.array([row["median"] for row in series])
+            high = np.array([row["p95"] for row in series])
             colour = f"C{number}" if number < 10 else "black"
             axes.errorbar(
                 sizes,
                 medians * 1e6,
                 yerr=[np.zeros_like(high), np.maximum(high - medians, 0) * 1e6],
-                fmt=MARKS[number % len(MARKS)],
+                fmt=MARKERS[number % len(MARKERS)],
                 color=colour,
                 markersize=5,
                 elinewidth=0.8,
@@ -40,27 +43,35 @@ def draw_bench(path: Path, found: Mapping[str, Any]) -> None:
             )
             for fit in fits:
                 if (fit["graph"], fit["exchange"]) == (graph, name):
-                    line = np.geomspace(sizes.min(), sizes.max(), 60)
-                    slope = 0 if fit["bandwidth"] is None else 1 / fit["bandwidth"]
-                    seconds = fit["latency"] + own[0]["degree"] * (
-                        fit["per_message"] + line * slope
-                    )
-                    axes.plot(line, seconds * 1e6, color=colour, linewidth=0.9, alpha=0.7)
+                    _draw_fit(axes, fit, sizes, series[0]["degree"], colour)
         degree = max(row["degree"] for row in rows if row["graph"] == graph)
         axes.set(xscale="log", yscale="log", title=f"{graph} (degree {degree})")
-        axes.set_xlabel("bytes of vectors to each neighbour")
+        axes.set_xlabel("vector bytes to each neighbour")
         axes.grid(which="major", alpha=0.3)
-    panels[0].set_ylabel("microseconds of one exchange\nmedian, bar to p95, slowest rank")
+    panels[0].set_ylabel(
+        "time of one exchange (µs), slowest rank\nmedian, bar up to the 95th percentile"
+    )
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-    library = found["mpi"]["library"].split(",")[0] if found.get("mpi") else ""
-    crowd = found.get("ranks_per_core", 1)
+    library = bench["mpi"]["library"].split(",")[0] if bench.get("mpi") else ""
+    per_core = bench.get("ranks_per_core", 1)
     figure.suptitle(
-        f"{len(found['hosts'])} ranks, {library}"
-        + (f"; {crowd:g} ranks a core: scheduling, not a network" if crowd > 1 else ""),
+        f"{len(bench['hosts'])} ranks, {library}"
+        + (
+            f"; {per_core:g} ranks per core: this measures scheduling, not a network"
+            if per_core > 1
+            else ""
+        ),
         fontsize=10,
     )
     figure.savefig(path)
+
+
+def _draw_fit(axes: Any, fit: Mapping[str, Any], sizes: Any, degree: int, colour: str) -> None:
+    line = np.geomspace(sizes.min(), sizes.max(), 60)
+    slope = 0 if fit["bandwidth"] is None else 1 / fit["bandwidth"]
+    seconds = fit["latency"] + degree * (fit["per_message"] + line * slope)
+    axes.plot(line, seconds * 1e6, color=colour, linewidth=0.9, alpha=0.7)
 
 
 COLOURS = {
@@ -72,17 +83,17 @@ COLOURS = {
 }
 
 
-def draw_profile(path: Path, found: Mapping[str, Any], histogram: tuple[Any, Any]) -> None:
-    """profile.png: phases of every rank, spread of iteration times, and who sends how much."""
+def draw_profile(path: Path, profile: Mapping[str, Any], histogram: tuple[Any, Any]) -> None:
+    """Draw profile.png: phases by rank, histogram of iteration times, bytes between nodes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 4.4), dpi=150, layout="constrained")
     bars, spread, traffic = figure.subplots(1, 3, width_ratios=[1.35, 1, 1])
-    ranks = np.arange(len(found["bytes_by_rank"]))
+    ranks = np.arange(len(profile["bytes_by_rank"]))
     bottom = np.zeros(len(ranks))
-    waiting = np.array(found["waiting"]["by_rank"]) * 1e6
+    waiting = np.array(profile["waiting"]["by_rank"]) * 1e6
     for name, colour in COLOURS.items():
-        height = np.array(found["phases"][name]["by_rank"]) * 1e6
+        height = np.array(profile["phases"][name]["by_rank"]) * 1e6
         if name == "exchange":
             working = np.maximum(height - waiting, 0)
             bars.bar(ranks, working, bottom=bottom, color=colour, label="exchange")
@@ -100,7 +111,7 @@ def draw_profile(path: Path, found: Mapping[str, Any], histogram: tuple[Any, Any
         else:
             bars.bar(ranks, height, bottom=bottom, color=colour, label=name)
         bottom += height
-    bars.set(xlabel="rank", ylabel="microseconds an iteration", title="where the time goes")
+    bars.set(xlabel="rank", ylabel="µs per iteration", title="where the time goes")
     bars.set_ylim(0, bottom.max() * 1.35)
     bars.legend(fontsize=7, ncols=3, loc="upper center")
     bars.xaxis.get_major_locator().set_params(integer=True)
@@ -108,18 +119,18 @@ def draw_profile(path: Path, found: Mapping[str, Any], histogram: tuple[Any, Any
     edges, counts = histogram
     spread.stairs(counts, np.asarray(edges) * 1e6, fill=True, color="#4477aa", alpha=0.8)
     for name, style in (("median", "-"), ("p95", "--"), ("p99", ":")):
-        value = found["iteration_seconds"][name] * 1e6
+        value = profile["iteration_seconds"][name] * 1e6
         spread.axvline(
-            value, color="black", linestyle=style, linewidth=1, label=f"{name} {value:,.0f}"
+            value, color="black", linestyle=style, linewidth=1, label=f"{name} {value:,.0f} µs"
         )
-    spread.set(xscale="log", xlabel="microseconds", ylabel="iterations, all ranks")
-    spread.set_title("time of an iteration")
+    spread.set(xscale="log", xlabel="µs", ylabel="iterations, all ranks")
+    spread.set_title("time per iteration")
     spread.legend(fontsize=8)
 
-    matrix = np.array(found["traffic"], dtype=float) / max(1, found["iterations"])
+    matrix = np.array(profile["traffic"], dtype=float) / max(1, profile["iterations"])
     shown = np.ma.masked_equal(matrix, 0)
     image = traffic.imshow(shown, cmap="viridis", vmin=0)
-    traffic.set(xlabel="to node", ylabel="from node", title="vector bytes an iteration")
+    traffic.set(xlabel="to node", ylabel="from node", title="vector bytes per iteration")
     for axis in (traffic.xaxis, traffic.yaxis):
         axis.get_major_locator().set_params(integer=True)
     figure.colorbar(image, ax=traffic, shrink=0.85)
@@ -127,29 +138,32 @@ def draw_profile(path: Path, found: Mapping[str, Any], histogram: tuple[Any, Any
 
 
 def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> None:
-    """scale.png: time, exposed communication and bytes against ranks; hollow: more than cores."""
+    """Draw scale.png: time, exposed communication and bytes per iteration against ranks.
+
+    Points are hollow where there are more ranks than cores.
+    """
     from matplotlib.figure import Figure
 
     modes = list(dict.fromkeys(row["mode"] for row in rows))
     panels = {
-        "seconds_per_iteration": ("microseconds an iteration", 1e6),
-        "exposed_communication": ("of it exposed communication (µs)", 1e6),
-        "bytes_per_iteration": ("bytes an iteration, all ranks", 1.0),
+        "seconds_per_iteration": ("µs per iteration", 1e6),
+        "exposed_communication": ("exposed communication, µs per iteration", 1e6),
+        "bytes_per_iteration": ("bytes per iteration, all ranks", 1.0),
     }
     figure = Figure(figsize=(13, 3.9 * len(modes)), dpi=150, layout="constrained")
     grid = figure.subplots(len(modes), len(panels), squeeze=False)
     for axes_row, mode in zip(grid, modes, strict=True):
         for axes, (column, (label, factor)) in zip(axes_row, panels.items(), strict=True):
             for number, graph in enumerate(dict.fromkeys(row["graph"] for row in rows)):
-                own = [row for row in rows if (row["mode"], row["graph"]) == (mode, graph)]
-                ranks = [row["ranks"] for row in own]
-                values = [row[column] * factor for row in own]
+                series = [row for row in rows if (row["mode"], row["graph"]) == (mode, graph)]
+                ranks = [row["ranks"] for row in series]
+                values = [row[column] * factor for row in series]
                 axes.plot(ranks, values, color=f"C{number}", linewidth=1, label=graph)
-                for row, rank, value in zip(own, ranks, values, strict=True):
+                for row, rank, value in zip(series, ranks, values, strict=True):
                     axes.plot(
                         rank,
                         value,
-                        marker=MARKS[number % len(MARKS)],
+                        marker=MARKERS[number % len(MARKERS)],
                         color=f"C{number}",
                         markerfacecolor="white" if row["crowded"] else f"C{number}",
                     )
@@ -164,7 +178,8 @@ def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> None:
                 axes.axvspan(crowded[0] / 1.2, ticks[-1] * 1.1, color="black", alpha=0.06)
     grid[0][0].legend(fontsize=8)
     figure.suptitle(
-        f"grey, hollow: more ranks than the {cores} cores here: scheduling, not a network",
+        f"grey and hollow: more ranks than cores ({cores}); these times measure scheduling, "
+        "not a network",
         fontsize=10,
     )
     figure.savefig(path)

@@ -1,4 +1,4 @@
-"""The problems by their command-line names."""
+"""Problems by their command-line names."""
 
 from .base import Place, Problem
 from .huber import Huber

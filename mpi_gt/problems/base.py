@@ -1,4 +1,4 @@
-"""What every problem is: one node's part of it, for all seeds, and where its numbers come from."""
+"""The interface of a problem, and the random numbers of its nodes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,22 +15,50 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Place:
-    """Which node of how many, for which seeds; and that node's own random numbers."""
+    """The place of a problem in a run: its node, its seeds, and that node's random numbers.
+
+    Parameters
+    ----------
+    node
+        The number of this node, from 0.
+    nodes
+        The number of all nodes.
+    seeds
+        The seeds of the run; all arrays have one row per seed.
+    dtype
+        The dtype of x and of the gradients.
+    part
+        This node's item of the list that `Problem.parts` returned on root.
+    """
 
     node: int
     nodes: int
     seeds: tuple[int, ...]
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     part: Any = None
-    """This node's share of what the problem's `parts` read on root."""
 
     def random(
         self, seed: int, purpose: int, block: int = 0, shared: bool = False
     ) -> np.random.Generator:
-        """A generator fixed by its arguments and this node (`shared`: the same on every node).
+        """Return a generator that is fixed by its arguments and this node.
 
-        Counter-based, so the numbers depend on nothing that happened before: not on the MPI,
-        the exchange, the other seeds of the run or a restart.
+        It is counter-based, so its numbers depend on nothing that happened before: not on the
+        MPI, the exchange, the other seeds of the run or a restart.
+
+        Parameters
+        ----------
+        seed
+            One of `seeds`.
+        purpose
+            A number of the problem's choice: each use of random numbers has its own.
+        block
+            The number of a block within one purpose.
+        shared
+            True: the same generator on every node.
+
+        Returns
+        -------
+        numpy.random.Generator
         """
         owner = 0xFFFFFFFF if shared else self.node
         key = np.array([seed, key_word(purpose, owner)], dtype=np.uint64)
@@ -39,11 +67,12 @@ class Place:
 
 
 def key_word(purpose: int, owner: int) -> int:
+    """Return the second word of a Philox key."""
     return purpose << 32 | owner
 
 
 def require(condition: bool, message: str) -> None:
-    """Refuse an option outside its domain."""
+    """Raise ValueError with this message unless the condition holds."""
     if not condition:
         raise ValueError(message)
 
@@ -51,14 +80,14 @@ def require(condition: bool, message: str) -> None:
 if TYPE_CHECKING or kernels.C is None:
 
     class Window:
-        """The numbers of some iterations in a row; kernels/draws.c has its twin."""
+        """The numbers of some consecutive iterations; kernels/draws.c has its compiled twin."""
 
         _numbers: Any = None  # (iterations, seeds, width)
         _first: int = 0
         _count: int = 0
 
         def at(self, t: int) -> Array:
-            """The numbers of iteration t, (seeds, width)."""
+            """Return the numbers of iteration t, (seeds, width)."""
             place = t - self._first
             if not 0 <= place < self._count:
                 place = self._fill(t - 1)
@@ -72,15 +101,28 @@ else:
 
 
 class Draws(Window):
-    """Fresh numbers for each t = 1, 2, ... and seed, shape (seeds, width); any t at any time.
+    """Independent random numbers for each iteration t = 1, 2, ... and seed.
 
-    A generator is made for a block of iterations: making one costs more than a step. The
-    block length depends on `width` alone, so that batched and single seeds draw alike. The
-    compiled kernels need no generator and draw the same numbers a few iterations at a time,
-    which stay in the cache.
+    `draws(t)` returns an array of shape (seeds, width), for any t at any time.
+
+    Parameters
+    ----------
+    place
+        The node and its seeds.
+    purpose
+        A number of the problem's choice: each use of random numbers has its own.
+    width
+        The number of random numbers per iteration and seed.
+    transform
+        A function of uniform numbers in [0, 1), shape (iterations, seeds, width); by default
+        the identity.
     """
 
-    AT_ONCE = 2048  # numbers that the kernels draw
+    # A generator serves a block of iterations: making one costs more than a step. The block
+    # length depends on `width` alone, so that several seeds draw the same numbers as one. The
+    # compiled kernels need no generator and draw the same numbers for a few iterations at a
+    # time, so that they stay in the cache.
+    AT_ONCE = 2048  # numbers that the kernels draw at once
 
     def __init__(
         self,
@@ -92,7 +134,7 @@ class Draws(Window):
         self._place = place
         self._purpose = purpose
         self._transform = transform
-        self._program = getattr(transform, "program", None)  # the same for the kernels
+        self._program = getattr(transform, "program", None)  # compiled, for the kernels
         self._length = max(1, min(256, 65536 // width))
         self._width = width
         self._seeds = np.array(place.seeds, dtype=np.uint64)
@@ -106,7 +148,10 @@ class Draws(Window):
         return self.at(t)
 
     def _fill(self, index: int) -> int:
-        """Draw the numbers of an iteration and some that follow it; its place among them."""
+        """Draw the numbers of the iteration with this index and of some that follow it.
+
+        Return the position of that iteration among them.
+        """
         block, row = divmod(index, self._length)
         first = row - row % self._window
         rows = min(self._window, self._length - first)
@@ -125,52 +170,91 @@ class Draws(Window):
 
 
 class Constant(NamedTuple):
+    """A constant of f_i."""
+
     value: float
-    exact: bool  # else a bound
+    exact: bool  # False: an upper bound (of f_min: a lower one)
 
 
 class Constants(NamedTuple):
-    """What the theory needs to know of one node's f_i, the worst over all seeds."""
+    """The constants of one node's f_i that the theory needs, the worst over all seeds."""
 
-    L: Constant  # of the Lipschitz gradient
-    G: Constant  # no stochastic gradient is longer
-    sigma2: Constant  # the variance of the stochastic gradient, at most
-    f_min: Constant  # f_i is never less; exact where all nodes reach it at the same point
+    L: Constant  # Lipschitz constant of the gradient
+    G: Constant  # largest norm of a stochastic gradient
+    sigma2: Constant  # largest variance of a stochastic gradient
+    f_min: Constant  # least value of f_i; exact if all nodes reach it at the same point
 
 
 class Problem(ABC):
-    """One node's f_i for all seeds at once, built as `Problem(place, **options)`.
+    """One node's f_i, for all seeds at once.
 
-    A problem that starts from one file, read on root only, also has a class method
-    `parts(nodes, **options)` that gives one part a node; each arrives as `place.part`. One that
-    the theory can be asked about has `constants()`, which gives its Constants.
+    A subclass sets `dim`, the length of x. It may also have `constants()`, which returns the
+    Constants for the theory, `accuracy(x)` with one number per seed, and
+    `test_score(x)` with the correctly classified test rows per seed, followed by all test rows.
+
+    Parameters
+    ----------
+    place
+        The node, the seeds and the random numbers.
+    **options
+        The options of the specification; a subclass declares each with a type and a default.
     """
 
     dim: int
     _kernel: Callable[[int, Array], Array] | None = None
-    """What the loop calls instead of `gradient`, for the same without a frame of Python's."""
+    """A compiled function that the loop calls instead of `gradient`, with the same result."""
 
     @abstractmethod
     def __init__(self, place: Place, **options: Any) -> None: ...
 
     @abstractmethod
     def gradient(self, t: int, x: Array) -> Array:
-        """The stochastic gradient at x, (seeds, dim), with the draw of iteration t."""
+        """Return the stochastic gradient of f_i with the random numbers of iteration t.
+
+        Parameters
+        ----------
+        t
+            The iteration, from 1.
+        x
+            The points, (seeds, dim), which must not be changed.
+
+        Returns
+        -------
+        array
+            A new array of the shape and dtype of x.
+        """
 
     @abstractmethod
     def evaluate(self, x: Array) -> tuple[Array, Array]:
-        """The exact local loss (seeds,) and gradient (seeds, dim) at x."""
+        """Return the exact f_i and its gradient at x.
+
+        Parameters
+        ----------
+        x
+            The points, (seeds, dim), in float64.
+
+        Returns
+        -------
+        tuple of arrays
+            The loss (seeds,) and the gradient (seeds, dim).
+        """
 
     def facts(self) -> dict[str, Any]:
-        """What run.json should say of the data, as far as it is the same on every node."""
+        """Return facts about the data for run.json, the same on every node."""
         return {}
 
     @classmethod
     def prepare(cls, data_dir: str | None, say: Callable[[str], None], **options: Any) -> None:
-        """Make ready what all ranks of a host will read; called on one of them, before all."""
+        """Prepare files that all ranks of a host read later. One rank per host calls it, first.
+
+        `say` shows a message to the user; `data_dir` is the option --data-dir.
+        """
         return
 
     @classmethod
     def parts(cls, nodes: int, **options: Any) -> list[Any] | None:
-        """What root reads for each node, or None where nothing needs reading."""
+        """Return one part per node of a file that only root reads; None if there is no such file.
+
+        Each node gets its item as `place.part`.
+        """
         return None

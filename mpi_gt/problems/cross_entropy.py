@@ -1,4 +1,4 @@
-"""The slope of -log softmax(z)[label] at each row of z."""
+"""Cross-entropy: the slope of -log softmax(z)[label] at each row of z."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ def slopes(
     loss: Array | None = None,
     correct: Array | None = None,
 ) -> None:
-    """In place: scale (softmax(z) - [label]), for z (rows, groups, classes) and labels (rows,).
+    """Replace z by scale (softmax(z) - [label]), for z (rows, groups, classes), labels (rows,).
 
-    `loss` and `correct`, (groups,), get the sums over the rows of the loss and of the rightly
-    classified added to them.
+    Add to `loss` and `correct`, (groups,), the sums over the rows of the loss and of the correctly
+    classified.
     """
     if kernels.C is not None:
         kernels.C.slopes(z, labels, scale, loss, correct)

@@ -16,25 +16,37 @@ from .truncated_normal import TruncatedNormal
 
 
 class Measurements(NamedTuple):
-    """One node's share of a data file."""
+    """One node's part of a data file."""
 
     phi: Array  # (d, d)
     theta: Array  # (d,)
 
 
 class Huber(Problem):
-    """f_i(x) = E sum_j H_k([theta_i + noise - Phi_i x]_j), theta_i = Phi_i x*_i.
+    """Robust linear regression with the Huber loss.
+
+        f_i(x) = E sum_j H_k([theta_i + noise - Phi_i x]_j), theta_i = Phi_i x*_i
 
     H_k(z) is z²/2 for |z| <= k (`threshold`) and k (|z| - k/2) beyond. Phi_i = Q diag(U[0.05, 1])
-    Q' with Q a random rotation (`phi=diagonal`: the diagonal alone), x* uniform in [-1, 1]^d and
+    Q' with Q a random orthogonal matrix (`phi=diagonal`: Q = I), x* uniform in [-1, 1]^d and
     the same for every node, x*_i = x* + U[-spread, spread]. The noise is N(0, `noise`²) truncated
     to [-`truncate`, `truncate`] (0: none). The paper's H is vector-valued: `reduce` sums it
-    or takes its mean. `data` brings Phi and x_star or theta from an .npz file.
+    or takes its mean. `data` is an .npz file with Phi and either x_star or theta.
+
+    Options:
+        dim >= 1, default 10 or that of data: length d of x
+        threshold > 0: k, where H turns from quadratic to linear
+        reduce: sum or mean of H over the entries of the residual
+        spread >= 0: largest distance of a node's x*_i from x*, per entry; 0: one x* for all nodes
+        noise >= 0: standard deviation of the noise before it is truncated; 0: no noise
+        truncate > 0: bound of the noise, at least noise/1000
+        phi: dense for a d x d matrix Phi_i, diagonal for d numbers, which suits a large d
+        data FILE.npz, default none: measurements of your own, see `mpi-gt manual data`
     """
 
-    # the purposes of random numbers
+    # purposes of random numbers
     X_STAR, PHI, SPREAD, NOISE = range(1, 5)
-    SMALL = 64  # the largest dense Phi for the compiled gradient: beyond, BLAS is quicker
+    SMALL = 64  # largest dense Phi for the compiled gradient: BLAS is faster for a larger one
 
     def __init__(
         self,
@@ -55,15 +67,15 @@ class Huber(Problem):
         usable = noise == 0 or 1e-100 <= noise <= 1e100
         require(usable, f"noise must be 0, or in [1e-100, 1e100], not {noise}")
         require(0 < truncate <= 1e100, f"truncate must be in (0, 1e100], not {truncate}")
-        # below that the noise is uniform in all but name, and its variance lost to cancellation
+        # below this bound the noise is practically uniform, and cancellation ruins its variance
         require(truncate >= noise / 1000, f"truncate must be at least noise/1000 = {noise / 1000}")
         self.threshold = threshold
         if data is None:
             self.dim = 10 if dim is None else dim
             self._phi, theta = self._generate(place, phi, spread)
         else:
-            require(spread == 0, "spread does not go with data: put it into the file's x_star")
-            require(phi == "dense", "phi=diagonal does not go with data")
+            require(spread == 0, "spread cannot be used with data: put it into the file's x_star")
+            require(phi == "dense", "phi=diagonal cannot be used with data")
             self.dim = len(place.part.theta)
             require(dim in (None, self.dim), f"dim is {dim}, but {data} has {self.dim}")
             self._phi, theta = place.part.phi[np.newaxis], place.part.theta[np.newaxis]
@@ -71,7 +83,7 @@ class Huber(Problem):
         self._phi = cast("Phi", self._phi, place.dtype)
         self._theta = cast("theta", theta, place.dtype)
         self._common = spread == 0 and data is None  # all nodes have the same minimiser
-        self._solvable = data is None  # some x leaves no residual
+        self._solvable = data is None  # there is an x without residual
         self._scale = 1 / self.dim if reduce == "mean" else 1.0
         self._distribution = TruncatedNormal(noise, truncate) if noise > 0 else None
         self._noise: Draws | None = None
@@ -92,13 +104,13 @@ class Huber(Problem):
                 self._noise,
                 self._by_numpy,
             )
-            if type(self).gradient is Huber.gradient:  # and not one of a subclass
+            if type(self).gradient is Huber.gradient:  # a subclass may have its own
                 self._kernel = self._compiled
 
     def _generate(
         self, place: Place, phi: Literal["dense", "diagonal"], spread: float
     ) -> tuple[Array, Array]:
-        """Phi (seeds, d, d) or (seeds, d), and theta (seeds, d)."""
+        """Return Phi, (seeds, d, d) or its diagonals (seeds, d), and theta (seeds, d)."""
         matrices, targets = [], []
         for seed in place.seeds:
             x_star = place.random(seed, self.X_STAR, shared=True).uniform(-1, 1, self.dim)
@@ -111,7 +123,8 @@ class Huber(Problem):
                 targets.append(spectrum * x_star)
             else:
                 q, r = np.linalg.qr(random.standard_normal((self.dim, self.dim)))
-                q *= np.sign(np.diag(r))  # uniform over the rotations, whatever LAPACK's signs
+                # uniform over all orthogonal matrices, whatever signs LAPACK chooses
+                q *= np.sign(np.diag(r))
                 matrices.append((q * spectrum) @ q.T)
                 targets.append(matrices[-1] @ x_star)
         return np.stack(matrices), np.stack(targets)
@@ -128,14 +141,17 @@ class Huber(Problem):
         return self._descent(residual)
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
-        """In closed form: the expectation over the noise is exact."""
-        if self._compiled is not None and (told := self._compiled.evaluate(x)) is not None:
-            return told
+        """Return loss and gradient in closed form: the expectation over the noise is exact."""
+        if self._compiled is not None and (result := self._compiled.evaluate(x)) is not None:
+            return result
         loss, slope = self._expected_huber(self._theta - self._times_phi(x))
         return self._scale * loss.sum(axis=-1), self._descent(slope)
 
     def constants(self) -> Constants:
-        """Exact where some x has all residuals within reach of no kink: there f_i is quadratic."""
+        """Return the constants, exact if f_i is quadratic near an x without residual.
+
+        It is if the noise cannot move a zero residual past the kink of H.
+        """
         if self._phi.ndim == 2:
             norm2 = float(np.square(self._phi, dtype=np.float64).max())
         else:
@@ -161,7 +177,7 @@ class Huber(Problem):
         return np.matmul(self._phi, x[..., np.newaxis])[..., 0]
 
     def _descent(self, slope: Array) -> Array:
-        """-Phi' slope, scaled."""
+        """Return -Phi' slope, scaled."""
         if self._phi.ndim == 2:
             product = self._phi * slope
         else:
@@ -169,7 +185,7 @@ class Huber(Problem):
         return product * -self._scale
 
     def _expected_huber(self, r: Array) -> tuple[Array, Array]:
-        """E H(r + noise) and E H'(r + noise), entrywise."""
+        """Return E H(r + noise) and E H'(r + noise), entrywise."""
         k = self.threshold
         distance = np.abs(r)
         if self._distribution is None:
@@ -177,7 +193,7 @@ class Huber(Problem):
             loss = np.where(inside, 0.5 * r * r, k * (distance - 0.5 * k))
             return loss, np.clip(r, -k, k)
         c = self._distribution.c
-        # where the noise cannot reach the kink the expectation is that of one branch
+        # if the noise cannot reach the kink, one branch of H gives the expectation
         loss = np.where(
             distance <= k - c,
             0.5 * (r * r + self._distribution.variance),
@@ -190,6 +206,7 @@ class Huber(Problem):
         return loss, slope
 
     def _expected_at_kink(self, r: Array) -> tuple[Array, Array]:
+        """Return the same for residuals that the noise may move past the kink."""
         assert self._distribution is not None
         k, c = self.threshold, self._distribution.c
         low, high = np.clip(-k - r, -c, c), np.clip(k - r, -c, c)
@@ -204,6 +221,7 @@ class Huber(Problem):
 
     @classmethod
     def parts(cls, nodes: int, *, data: str | None = None, **options: Any) -> list[Any] | None:
+        """Return one part per node of the file `data`."""
         return None if data is None else _read(Path(data), nodes)
 
 
@@ -212,7 +230,7 @@ def _rounded(sample: Callable[[Array], Array], dtype: np.dtype[Any], uniform: Ar
 
 
 def _read(path: Path, nodes: int) -> list[Measurements]:
-    """Phi and theta of every node, checked."""
+    """Return Phi and theta of every node from an .npz file, checked."""
     arrays = read_arrays(path, ("Phi", "x_star", "theta"))
     phi = arrays.get("Phi")
     if phi is None or ("x_star" in arrays) == ("theta" in arrays):

@@ -21,21 +21,35 @@ class Shard(NamedTuple):
     features: Array
     labels: Array
     classes: int
-    total: int  # rows of the whole file
+    total: int  # number of rows in the whole file
 
 
 class Softmax(Problem):
-    """f_i(W) = mean_j -log softmax(W y_j)[l_j] + reg sum w²/(1 + w²) over this node's rows.
+    """Multinomial logistic regression with the Geman-McClure regulariser.
+
+        f_i(W) = mean_j -log softmax(W y_j)[l_j] + reg sum w²/(1 + w²) over this node's rows
 
     W is (classes, features), flattened, without a bias. A stochastic gradient takes `batch` rows,
-    drawn with replacement. `split` says which rows a node has: iid, label (sorted) or
-    dirichlet:CONC; it depends on `split_seed`, not on the run's seeds. The data: a `dataset` by
-    name, or `synthetic` (`rows`, `features`, `classes`), or a file: `data=FILE.npz` with X and y,
-    or `libsvm=FILE` with so many `features`.
+    drawn with replacement. `split` decides which rows a node has: iid, label (sorted) or
+    dirichlet:CONC; it depends on `split_seed`, not on the run's seeds. The data is a `dataset` by
+    name, of which `synthetic` has options `rows`, `features` and `classes`, or a file:
+    `data=FILE.npz` with X and y, or `libsvm=FILE`, whose number of columns is `features`.
+
+    Options:
+        dataset NAME: synthetic, or a name that `mpi-gt data list` shows
+        batch >= 1: rows per stochastic gradient
+        reg >= 0: weight of the regulariser
+        split iid, label or dirichlet:CONC: how the rows are distributed over the nodes
+        split_seed >= 0: seed of that split
+        rows >= 1, default 4096: rows of the synthetic data
+        features >= 1, default 20: columns of the synthetic data or of the libsvm file
+        classes >= 2, default 4: classes of the synthetic data
+        data FILE.npz, default none: data of your own, X (rows, features) and y (rows,)
+        libsvm FILE, default none: data of your own in LIBSVM format
     """
 
-    BATCH = 1  # the purpose of the random numbers
-    CHUNK = 1 << 18  # entries of features that `evaluate` converts at once
+    BATCH = 1  # purpose of the random numbers
+    CHUNK = 1 << 18  # features that `evaluate` converts at once
 
     def __init__(
         self,
@@ -68,20 +82,7 @@ class Softmax(Problem):
             self._x = cast("X", self._x, np.float32)
             self._scale = 1.0
         else:
-            source: datasets.Source
-            if dataset == "synthetic":
-                count = 4096 if rows is None else rows
-                width = 20 if features is None else features
-                kinds = 4 if classes is None else classes
-                require(count >= 1, f"rows must be at least 1, not {count}")
-                require(width >= 1, f"features must be at least 1, not {width}")
-                require(kinds >= 2, f"classes must be at least 2, not {kinds}")
-                source = datasets.Synthetic(count, width, kinds, split_seed)
-                self._test = datasets.Synthetic(count // 4, width, kinds, split_seed, part=1)
-            else:
-                source = datasets.Prepared.of(datasets.DATASETS[dataset])
-                test = datasets.Prepared.of(datasets.DATASETS[dataset], "test")
-                self._test = test if test.exists() else None
+            source, self._test = _open_dataset(dataset, sizes, split_seed)
             labels = source.labels()
             self._total = len(labels)
             mine = datasets.rows_of_node(split, labels, place.node, place.nodes, split_seed)
@@ -93,7 +94,7 @@ class Softmax(Problem):
         self._regularised = entrywise(self._add_regulariser, arrays=2)
         self.dim = self.classes * self._x.shape[1]
         shard_rows = len(self._x)
-        # u < 1, but u * m may round up to m
+        # u < 1, but u times the number of rows may round up to that number
         self._rows = Draws(
             place,
             self.BATCH,
@@ -102,11 +103,12 @@ class Softmax(Problem):
         )
 
     def facts(self) -> dict[str, Any]:
+        """Return the size of the data for run.json."""
         rows = len(self._x) * self._place.nodes
         return {
             "rows": self._total,
             "rows_per_node": len(self._x),
-            "rows_dropped": self._total - rows,  # those that do not divide evenly
+            "rows_dropped": self._total - rows,  # the remainder of an even split
             "features": self._x.shape[1],
             "classes": self.classes,
         }
@@ -116,7 +118,7 @@ class Softmax(Problem):
         seeds, batch = rows.shape
         w = x.reshape(seeds, self.classes, -1)
         y = self._x[rows].astype(x.dtype)
-        # the features' scale is left to the small products
+        # scale the small products, not the features
         p = np.matmul(y, w.transpose(0, 2, 1))  # (seeds, batch, classes)
         p *= self._scale
         labels = self._labels[rows].reshape(-1)
@@ -125,7 +127,7 @@ class Softmax(Problem):
         return self._regularised(product, x)
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
-        """Over all rows of this node, a chunk at a time: memory does not grow with the data."""
+        """Return loss and gradient over all rows of this node, in chunks that bound the memory."""
         loss, gradient, correct = self._sum_over_rows(x)
         self._evaluated = x, correct / len(self._x)
         regulariser = self.reg * (x * x / (1 + x * x)).sum(axis=-1)
@@ -133,7 +135,7 @@ class Softmax(Problem):
         return loss / len(self._x) + regulariser, gradient
 
     def constants(self) -> Constants:
-        """Bounds, but for L with two classes, which is reached at W = 0."""
+        """Return bounds; only L is exact, with two classes, where W = 0 reaches it."""
         largest, curvature = self._row_norms()
         steepest = self.reg * 9 / (8 * math.sqrt(3))  # |d/dw reg w²/(1 + w²)|, at w² = 1/3
         return Constants(
@@ -145,10 +147,11 @@ class Softmax(Problem):
 
     @property
     def _wide(self) -> bool:
-        return self._x.shape[1] > 4096  # the trace bounds what would take long to find
+        # then the trace bounds the largest eigenvalue, which would take long to compute
+        return self._x.shape[1] > 4096
 
     def _row_norms(self) -> tuple[float, float]:
-        """The largest ||y||², and the largest eigenvalue of the mean of y y' (or a bound)."""
+        """Return the largest ||y||² and the largest eigenvalue of the mean of y y' (or a bound)."""
         largest, total = 0.0, np.zeros(1 if self._wide else (self._x.shape[1],) * 2)
         for begin in range(0, len(self._x), self._chunk_rows):
             y = self._x[begin : begin + self._chunk_rows].astype(np.float64) * self._scale
@@ -159,12 +162,12 @@ class Softmax(Problem):
         return largest, float(top) / len(self._x)
 
     def accuracy(self, x: Array) -> Array:
-        """The share of this node's rows that are classified rightly."""
+        """Return the fraction of this node's rows that are classified correctly, per seed."""
         at, accuracy = self._evaluated
         return accuracy if at is x else self._sum_over_rows(x)[2] / len(self._x)
 
     def test_score(self, x: Array) -> Array:
-        """Of this node's share of the test part: the rows that are right (seeds), and all rows."""
+        """Return the correct rows per seed, then the number of rows, of this node's test rows."""
         if self._test is None:
             return np.zeros(len(x) + 1, np.int64)
         labels = self._test.labels()
@@ -183,11 +186,11 @@ class Softmax(Problem):
         return max(1, self.CHUNK // self._x.shape[1])
 
     def _stacked(self, x: Array) -> Array:
-        """The weights of all seeds side by side, (features, seeds * classes)."""
+        """Return the weights of all seeds side by side, (features, seeds * classes)."""
         return np.ascontiguousarray(x.reshape(len(x) * self.classes, -1).T)
 
     def _sum_over_rows(self, x: Array) -> tuple[Array, Array, Array]:
-        """Sums over the rows: loss (seeds,), gradient (seeds, dim), rightly classified (seeds,)."""
+        """Return sums over the rows: loss (seeds,), gradient (seeds, dim), correct (seeds,)."""
         seeds = len(x)
         w = self._stacked(x) * self._scale
         loss, correct = np.zeros(seeds), np.zeros(seeds, np.int64)
@@ -212,8 +215,11 @@ class Softmax(Problem):
         dataset: str = "synthetic",
         **options: Any,
     ) -> None:
+        """Download and parse the dataset, if it is not yet in the cache."""
         if dataset in datasets.DATASETS and not (options.get("data") or options.get("libsvm")):
-            datasets.prepare(datasets.DATASETS[dataset], data_dir, say)
+            from ..datasets.store import prepare  # the first rank of a host only
+
+            prepare(datasets.DATASETS[dataset], data_dir, say)
 
     @classmethod
     def parts(
@@ -227,11 +233,14 @@ class Softmax(Problem):
         split_seed: int = 0,
         **options: Any,
     ) -> list[Any] | None:
+        """Return one Shard per node of the file `data` or `libsvm`."""
         _check_source(options.get("dataset", "synthetic"), data, libsvm)
         if data is None and libsvm is None:
             return None
         if libsvm is not None:
-            x, y = datasets.parse_libsvm(datasets.read_compressed(Path(libsvm)), libsvm, features)
+            from ..datasets.raw import read_compressed  # root only
+
+            x, y = datasets.parse_libsvm(read_compressed(Path(libsvm)), libsvm, features)
         else:
             x, y = _read_npz(Path(str(data)))
         kinds, labels = np.unique(y, return_inverse=True)
@@ -247,7 +256,27 @@ class Softmax(Problem):
         return shards
 
 
+def _open_dataset(
+    dataset: str, sizes: dict[str, int | None], seed: int
+) -> tuple[datasets.Source, datasets.Source | None]:
+    """Return the train and the test part (None: there is none) of a dataset by name."""
+    if dataset != "synthetic":
+        train = datasets.Prepared.of(datasets.DATASETS[dataset])
+        test = datasets.Prepared.of(datasets.DATASETS[dataset], "test")
+        return train, test if test.exists() else None
+    defaults = {"rows": 4096, "features": 20, "classes": 4}
+    chosen = {name: defaults[name] if size is None else size for name, size in sizes.items()}
+    for name, least in (("rows", 1), ("features", 1), ("classes", 2)):
+        require(chosen[name] >= least, f"{name} must be at least {least}, not {chosen[name]}")
+    rows, width, kinds = chosen["rows"], chosen["features"], chosen["classes"]
+    return (
+        datasets.Synthetic(rows, width, kinds, seed),
+        datasets.Synthetic(rows // 4, width, kinds, seed, part=1),
+    )
+
+
 def _check_source(dataset: str, data: str | None, libsvm: str | None) -> None:
+    """Raise UserError unless one known source of data is named."""
     if dataset != "synthetic" and dataset not in datasets.DATASETS:
         from ..spec import nearest
 
@@ -260,14 +289,15 @@ def _check_source(dataset: str, data: str | None, libsvm: str | None) -> None:
 def _check_sizes(
     sizes: dict[str, int | None], dataset: str, data: str | None, libsvm: str | None
 ) -> None:
-    """Refuse what would be ignored: the sizes of data that has its own."""
+    """Raise ValueError for sizes that would be ignored, because the data has its own."""
     for name, value in sizes.items():
         synthetic = dataset == "synthetic" and data is None and libsvm is None
         if value is not None and not synthetic and not (libsvm and name == "features"):
-            raise ValueError(f"{name} does not go with {data or libsvm or 'dataset=' + dataset}")
+            raise ValueError(f"{name} cannot be used with {data or libsvm or 'dataset=' + dataset}")
 
 
 def _read_npz(path: Path) -> tuple[Array, Array]:
+    """Return the features X and the labels y of an .npz file, checked."""
     arrays = read_arrays(path, ("X", "y"))
     if not {"X", "y"} <= set(arrays):
         raise UserError(f"{path} must hold X (rows, features) and y (rows,)")

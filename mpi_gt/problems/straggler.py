@@ -1,4 +1,4 @@
-"""A node made slow on purpose: it sleeps before its gradient, it does not take anybody's core."""
+"""Stragglers: nodes made slow on purpose, which sleep before each gradient."""
 
 import math
 import random
@@ -13,7 +13,7 @@ from ..spec import convert_options, split
 
 @dataclass(frozen=True)
 class Straggler:
-    """`node` sleeps `ms` (plus or minus up to `jitter`) in an iteration, with `probability`."""
+    """A node that sleeps `ms` ± up to `jitter` milliseconds in an iteration, with `probability`."""
 
     node: int = 0
     ms: float = 5.0
@@ -22,6 +22,7 @@ class Straggler:
 
     @classmethod
     def of(cls, text: str) -> "Straggler":
+        """Parse node=NODE,ms=TIME,... into a checked straggler."""
         _, options = split(f"straggler:{text}")
         for needed in ("node", "ms"):
             if needed not in options:
@@ -42,7 +43,10 @@ class Straggler:
             raise UserError(f"--straggler: probability must be in (0, 1], not {self.probability}")
 
     def slow(self, gradient: Callable[..., Any], node: int) -> Callable[..., Any]:
-        """The gradient as `node` computes it. The problem's random numbers stay as they are."""
+        """Return the gradient function for `node`, slowed if it is the straggler.
+
+        The sleep draws from a generator of its own, so the problem's random numbers do not change.
+        """
         if node != self.node:
             return gradient
         draw = random.Random(self.node)

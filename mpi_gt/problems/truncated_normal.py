@@ -1,4 +1,4 @@
-"""N(0, sd²) truncated to [-c, c]: sampling from uniforms, and partial moments."""
+"""The normal distribution N(0, sd²) truncated to [-c, c]: sampling and partial moments."""
 
 import math
 from collections.abc import Callable
@@ -16,6 +16,8 @@ _erf_of_one = np.frompyfunc(math.erf, 1, 1)
 
 
 class TruncatedNormal:
+    """N(0, sd²) truncated to [-c, c]."""
+
     def __init__(self, sd: float, c: float) -> None:
         self.sd = sd
         self.c = c
@@ -27,12 +29,12 @@ class TruncatedNormal:
         self.sample = entrywise(self._sample, arrays=1)
 
     def _sample(self, uniform: Array) -> Array:
-        """The inverse CDF: one uniform number in [0, 1) makes one sample."""
+        """Return one sample per uniform number in [0, 1), by the inverse CDF."""
         z = self.sd * self._inverse(2 * uniform - 1)
         return np.maximum(np.minimum(z, self.c), -self.c)
 
     def moments(self, lower: Array, upper: Array) -> tuple[Array, Array, Array]:
-        """P0, P1, P2: the integrals of 1, u and u² over [lower, upper] within [-c, c]."""
+        """Return the integrals of 1, u and u² over [lower, upper] within [-c, c]."""
         a, b = lower / self.sd, upper / self.sd
         density_a, density_b = _density(a), _density(b)
         zeroth = 0.5 * (_erf(b / math.sqrt(2)) - _erf(a / math.sqrt(2))) / self.mass
@@ -50,13 +52,13 @@ def _density(z: Array) -> Array:
 
 
 def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] | None:
-    """The standard normal quantile of (1 + w mass) / 2 for w in [-1, 1] as w P(2 w² - 1).
+    """Return the standard normal quantile of (1 + w mass) / 2 for w in [-1, 1] as w P(2 w² - 1).
 
-    Within two units in the last place where the truncation is near (the paper's is at half a
-    standard deviation), and without scipy, whose import costs more than a short run; None
-    where such a polynomial is not accurate enough.
+    It is accurate to two units in the last place if the truncation is narrow (the paper's is at
+    half a standard deviation), and needs no scipy, whose import takes longer than a short run.
+    None: no polynomial of this degree is accurate enough.
     """
-    if mass > 0.7:  # truncated past one standard deviation
+    if mass > 0.7:  # the truncation is beyond one standard deviation
         return None
 
     nodes = np.polynomial.chebyshev.chebpts1(degree + 1)
@@ -77,7 +79,7 @@ def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] |
 
 
 def _quantile(w: float) -> float:
-    """The standard normal quantile of (1 + w) / 2, without cancellation near w = 0."""
+    """Return the standard normal quantile of (1 + w) / 2, without cancellation near w = 0."""
     z = NormalDist().inv_cdf((1 + w) / 2)
     for _ in range(2):  # Newton on erf(z / sqrt 2) = w
         z -= (math.erf(z / math.sqrt(2)) - w) / (2 * NormalDist().pdf(z))
@@ -85,6 +87,7 @@ def _quantile(w: float) -> float:
 
 
 def _inverse_by_scipy(mass: float) -> Callable[[Array], Array]:
+    """Return the same quantile by scipy, for any truncation."""
     from scipy.special import ndtri
 
     return lambda w: ndtri(0.5 + 0.5 * mass * w)

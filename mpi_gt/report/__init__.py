@@ -1,1 +1,1 @@
-"""The HTML page of `mpi-gt report`."""
+"""The page of `mpi-gt report`: one HTML file about any number of run directories."""

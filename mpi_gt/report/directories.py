@@ -1,4 +1,4 @@
-"""What a directory holds for the page: whatever can be read of it, and notes on what cannot."""
+"""The directories on the page: everything in them that can be read, and notes on the rest."""
 
 import json
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from ..rundir.status import read_status
 PARTS = ("run", "summary", "sweep", "profile", "bench", "scale", "claims", "audit")
 """The JSON files of a directory that the page shows."""
 SIGNS = ("run.json", "metrics.csv", "bench.json", "scale.json", "claims.json")
-"""One of these makes a directory one of ours."""
+"""The files of which one is enough to report on a directory."""
 
 
 @dataclass
 class ReportedDirectory:
-    """One directory. `parts` are its JSON files by name, without those that are missing."""
+    """A directory to report on; `parts` are its JSON files by name, without missing ones."""
 
     path: Path
     name: str
@@ -30,23 +30,23 @@ class ReportedDirectory:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """run.json; for others than a run, what says most of how it was made."""
+        """The content of run.json; without one, of the file that says most about its origin."""
         for name in ("run", "bench", "summary"):
             if isinstance(self.parts.get(name), dict):
                 return dict(self.parts[name])
         return {}
 
     def table(self, *keys: str) -> dict[str, Any]:
-        """A table within the facts; empty where there is none."""
-        found: Any = self.facts
+        """Return a table within the facts; an empty one if there is none."""
+        value: Any = self.facts
         for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else {}
+            value = value.get(key) if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else {}
 
 
 def read_directories(paths: Iterable[Path]) -> list[ReportedDirectory]:
-    """All of them, each under the shortest name that tells it from the others."""
-    chosen = list(dict.fromkeys(each for path in paths for each in _expand(path)))
+    """Read all directories; a name that two of them share is replaced by the path."""
+    chosen = list(dict.fromkeys(inner for path in paths for inner in _expand(path)))
     names = [path.resolve().name for path in chosen]
     return [
         _read(path, name if names.count(name) == 1 else str(path))
@@ -55,13 +55,13 @@ def read_directories(paths: Iterable[Path]) -> list[ReportedDirectory]:
 
 
 def _expand(path: Path) -> list[Path]:
-    """The directory, or the runs right in it where it holds nothing itself."""
+    """Return the directory, or, if it holds nothing to report, the directories in it that do."""
     if not path.is_dir():
-        raise UserError(f"{path} is no directory")
+        raise UserError(f"{path} is not a directory")
     try:
-        if _is_ours(path):
+        if _has_results(path):
             return [path]
-        inner = sorted(each for each in path.iterdir() if each.is_dir() and _is_ours(each))
+        inner = sorted(sub for sub in path.iterdir() if sub.is_dir() and _has_results(sub))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     if not inner:
@@ -69,33 +69,33 @@ def _expand(path: Path) -> list[Path]:
     return inner
 
 
-def _is_ours(path: Path) -> bool:
+def _has_results(path: Path) -> bool:
     return any((path / name).is_file() for name in SIGNS)
 
 
 def _read(path: Path, name: str) -> ReportedDirectory:
-    folder = ReportedDirectory(path, name)
+    directory = ReportedDirectory(path, name)
     for part in PARTS:
         file = path / f"{part}.json"
         if not file.exists():
             continue
         try:
-            folder.parts[part] = json.loads(file.read_text(encoding="utf-8"))
+            directory.parts[part] = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            folder.troubles.append(f"{file.name} cannot be read: {error}")
-    folder.curves, troubles = read_curves(path / "metrics.csv", name)
-    folder.troubles += troubles
-    run = folder.parts.get("run")
+            directory.troubles.append(f"{file.name} cannot be read: {error}")
+    directory.curves, troubles = read_curves(path / "metrics.csv", name)
+    directory.troubles += troubles
+    run = directory.parts.get("run")
     if isinstance(run, dict):
         try:
-            folder.status, folder.note = map(str, read_status(path, run))
+            directory.status, directory.note = map(str, read_status(path, run))
         except (TypeError, AttributeError, ValueError) as error:
-            folder.status = "unknown"
-            folder.troubles.append(f"run.json is not as expected: {error}")
+            directory.status = "unknown"
+            directory.troubles.append(f"run.json is not as expected: {error}")
         if run.get("exit_code") == 3:
-            folder.status = "diverged"
-    elif "run" in folder.parts:
-        folder.troubles.append("run.json is not a table of facts")
+            directory.status = "diverged"
+    elif "run" in directory.parts:
+        directory.troubles.append("run.json is not a table of facts")
     else:
-        folder.status = "finished" if folder.parts else "unknown"
-    return folder
+        directory.status = "finished" if directory.parts else "unknown"
+    return directory

@@ -1,4 +1,4 @@
-"""The page's figures, as plain data for plotly: all but the curves, which have switches."""
+"""The figures of the page as plain data for plotly, except the curves, which page.js draws."""
 
 from collections.abc import Mapping
 from html import escape
@@ -18,34 +18,35 @@ PHASES = {
     "exchange": "#ee8866",
     "unattributed": "#999999",
 }
-MOST_CELLS = 128  # rows of the traffic matrix: of more ranks, groups are shown
+MOST_CELLS = 128  # rows of the traffic matrix; with more ranks, each row is a group of them
 
 
 def text(value: Any) -> str:
-    """For plotly, which takes some markup in its texts."""
+    """Return a value as text for plotly, escaped because plotly interprets some markup."""
     return escape(str(value), quote=False)
 
 
 def axis(title: str, log: bool = False, **more: Any) -> dict[str, Any]:
+    """Return the layout of an axis."""
     kind = {"type": "log", "exponentformat": "power"} if log else {}
     return {"title": {"text": title, "standoff": 10}, "automargin": True, **kind, **more}
 
 
 def draw_graph(graph: Mapping[str, Any]) -> Figure:
-    """Nodes coloured by degree, and edges."""
+    """Draw the nodes of a graph, coloured by degree, and its edges."""
     import networkx as nx
 
     pairs = [tuple(map(int, pair.split("-"))) for pair in graph["edge_list"].split()]
-    made = nx.Graph(pairs)
-    made.add_nodes_from(range(graph["nodes"]))
-    start = nx.circular_layout(sorted(made))
-    place = nx.spring_layout(made, pos=start, seed=0, iterations=100)
-    nodes = sorted(made)
+    network = nx.Graph(pairs)
+    network.add_nodes_from(range(graph["nodes"]))
+    start = nx.circular_layout(sorted(network))
+    place = nx.spring_layout(network, pos=start, seed=0, iterations=100)
+    nodes = sorted(network)
     lines: tuple[list[Any], list[Any]] = ([], [])
-    for i, j in made.edges:
+    for i, j in network.edges:
         for points, coordinate in zip(lines, (0, 1), strict=True):
             points += [*numbers((place[i][coordinate], place[j][coordinate])), None]
-    degrees = [made.degree[node] for node in nodes]
+    degrees = [network.degree[node] for node in nodes]
     bare = {"visible": False, "fixedrange": True}
     return {
         "data": [
@@ -89,7 +90,7 @@ def draw_graph(graph: Mapping[str, Any]) -> Figure:
 
 
 def draw_phases(profile: Mapping[str, Any]) -> Figure:
-    """Where each rank's time goes, a bar a rank."""
+    """Draw one bar per rank with the time of each phase."""
     waiting = np.array(profile["waiting"]["by_rank"]) * 1e6
     bars = []
     for name, colour in PHASES.items():
@@ -106,7 +107,7 @@ def draw_phases(profile: Mapping[str, Any]) -> Figure:
         "layout": {
             "barmode": "stack",
             "xaxis": axis("rank", tickformat="d"),
-            "yaxis": axis("µs an iteration"),
+            "yaxis": axis("µs per iteration"),
         },
     }
 
@@ -116,12 +117,13 @@ def _bar(name: str, height: Any, marker: dict[str, Any]) -> dict[str, Any]:
 
 
 def draw_traffic(profile: Mapping[str, Any]) -> Figure:
-    """Vector bytes an iteration from each rank to each other."""
+    """Draw the vector bytes per iteration from each rank to each other rank."""
     matrix = np.array(profile["traffic"], dtype=float) / max(1, profile["iterations"])
     group = -(-len(matrix) // MOST_CELLS)
     edges = np.arange(0, len(matrix), group)
     summed = np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
     shown = [[value or None for value in numbers(row)] for row in summed]
+    ticks: dict[str, Any] = {"tickformat": "d", "dtick": -(-len(matrix) // 8)}  # whole ranks only
     names = [str(i) if group == 1 else f"{i} to {min(i + group, len(matrix)) - 1}" for i in edges]
     return {
         "data": [
@@ -142,14 +144,14 @@ def draw_traffic(profile: Mapping[str, Any]) -> Figure:
             }
         ],
         "layout": {
-            "xaxis": axis("to rank", tickformat="d"),
-            "yaxis": axis("from rank", tickformat="d", autorange="reversed"),
+            "xaxis": axis("to rank", **ticks),
+            "yaxis": axis("from rank", **ticks, autorange="reversed"),
         },
     }
 
 
 def draw_bench(bench: Mapping[str, Any]) -> dict[str, Figure]:
-    """For each graph the time of an exchange against its size, with the fitted line dashed."""
+    """Draw one figure per graph: time of an exchange against its size, with the fit dashed."""
     rows = bench["rows"]
     exchanges = list(dict.fromkeys(row["exchange"] for row in rows))
     fits = {(fit["exchange"], fit["graph"]): fit for fit in bench["fits"]}
@@ -157,25 +159,25 @@ def draw_bench(bench: Mapping[str, Any]) -> dict[str, Figure]:
     for graph in dict.fromkeys(row["graph"] for row in rows):
         traces: list[dict[str, Any]] = []
         for number, name in enumerate(exchanges):
-            own = [row for row in rows if (row["exchange"], row["graph"]) == (name, graph)]
-            if not own:
+            series = [row for row in rows if (row["exchange"], row["graph"]) == (name, graph)]
+            if not series:
                 continue
             colour = COLOURS[number % len(COLOURS)]
-            median = np.array([row["median"] for row in own]) * 1e6
-            above = np.array([row["p95"] for row in own]) * 1e6 - median
+            median = np.array([row["median"] for row in series]) * 1e6
+            above = np.array([row["p95"] for row in series]) * 1e6 - median
             traces.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": text(name),
                     "legendgroup": text(name),
-                    "x": [row["bytes"] for row in own],
+                    "x": [row["bytes"] for row in series],
                     "y": numbers(median),
                     "error_y": {
                         "type": "data",
                         "symmetric": False,
                         "array": numbers(above),
-                        "arrayminus": [0] * len(own),
+                        "arrayminus": [0] * len(series),
                         "thickness": 1,
                     },
                     "marker": {"color": colour, "size": 8, "symbol": number},
@@ -183,7 +185,7 @@ def draw_bench(bench: Mapping[str, Any]) -> dict[str, Figure]:
             )
             fit = fits.get((name, graph))
             if fit is not None:
-                sizes = np.geomspace(own[0]["bytes"], own[-1]["bytes"], 40)
+                sizes = np.geomspace(series[0]["bytes"], series[-1]["bytes"], 40)
                 slope = 1 / fit["bandwidth"] if fit["bandwidth"] else 0.0
                 each = fit["per_message"] + sizes * slope
                 traces.append(
@@ -194,20 +196,20 @@ def draw_bench(bench: Mapping[str, Any]) -> dict[str, Figure]:
                         "legendgroup": text(name),
                         "showlegend": False,
                         "x": numbers(sizes),
-                        "y": numbers((fit["latency"] + own[0]["degree"] * each) * 1e6),
+                        "y": numbers((fit["latency"] + series[0]["degree"] * each) * 1e6),
                         "line": {"color": colour, "dash": "dash", "width": 1.3},
                     }
                 )
         layout = {
-            "xaxis": axis("bytes to each neighbour", log=True, dtick=1),
-            "yaxis": axis("µs of one exchange", log=True),
+            "xaxis": axis("vector bytes to each neighbour", log=True, dtick=1),
+            "yaxis": axis("time of one exchange (µs)", log=True),
         }
         figures[graph] = {"data": traces, "layout": layout}
     return figures
 
 
 def draw_lines(lines: Mapping[str, tuple[list[Any], list[Any]]], across: str, up: str) -> Figure:
-    """Named lines with marks; a whole number across is shown as such."""
+    """Draw named lines with markers on log scales; whole numbers on the x axis become its ticks."""
     traces = [
         {
             "type": "scatter",

@@ -1,4 +1,4 @@
-"""Pieces of HTML. Whatever comes from a file goes through `show` or `escape`."""
+"""Pieces of HTML. Everything that comes from a file goes through `show` or `escape`."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -10,7 +10,7 @@ class Html(str):
 
 
 def show(value: Any) -> Html:
-    """A value from a file, as harmless text."""
+    """Return a value from a file as text without markup."""
     if isinstance(value, Html):
         return value
     if value is None:
@@ -21,34 +21,36 @@ def show(value: Any) -> Html:
 
 
 def tag(name: str, *content: Any, **attributes: Any) -> Html:
-    """An element; a trailing _ in an attribute's name is dropped, another one becomes a -."""
-    told = "".join(
+    """Return an element; in names of attributes a trailing _ is dropped, others become -."""
+    shown = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Html(f"<{name}{told}>{''.join(map(show, content))}</{name}>")
+    return Html(f"<{name}{shown}>{''.join(map(show, content))}</{name}>")
 
 
 def listed(items: Iterable[Any], **attributes: Any) -> Html:
+    """Return a bulleted list."""
     return tag("ul", *(tag("li", item) for item in items), **attributes)
 
 
 def pairs(rows: Iterable[tuple[str, Any]]) -> Html:
-    """A list of names and values, without those that have none."""
+    """Return a list of names with values; names without a value are left out."""
     kept = [(name, value) for name, value in rows if value not in (None, "", [], {})]
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in kept))
 
 
 def badge(status: str) -> Html:
+    """Return a status or verdict in the colour that page.css gives it."""
     return tag("span", status, class_="badge", data_status=status.replace(" ", "-"))
 
 
 def table(
     caption: str, names: Sequence[str], rows: Iterable[Sequence[Any]], sortable: bool = False
 ) -> Html:
-    """Numbers to the right; sortable by the buttons in its head, by value and not by digits."""
-    heads = [
+    """Return a table; if `sortable`, its column headings are buttons, and numbers sort by value."""
+    headings = [
         tag("th", tag("button", name, type="button") if sortable else name, scope="col")
         for name in names
     ]
@@ -56,11 +58,11 @@ def table(
     whole = tag(
         "table",
         tag("caption", caption),
-        tag("thead", tag("tr", *heads)),
+        tag("thead", tag("tr", *headings)),
         tag("tbody", *body),
         class_="sortable" if sortable else None,
     )
-    # a wide table scrolls by itself, with the keyboard as well
+    # a wide table scrolls within its region, which the keyboard can reach
     return tag("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
 
 
@@ -72,10 +74,11 @@ def _cell(value: Any) -> Html:
 
 
 def plot(name: str, label: str, kind: str = "") -> Html:
-    """The place of a figure; the script finds its data under that name."""
+    """Return the place of a figure; the script finds the figure's data under `name`."""
     inner = tag("div", id=name, class_=f"plot {kind}".strip(), role="img", aria_label=label)
     return tag("figure", inner, tag("figcaption", label))
 
 
 def section(title: str, *content: Any, name: str) -> Html:
+    """Return a section of the page with its heading."""
     return tag("section", tag("h2", title), *content, id=name)

@@ -6,9 +6,9 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const hidden = new Set();
 
 const colour = (number) => COLOURS[number % COLOURS.length];
-// lines that coincide are still told apart
+// lines that coincide differ in their dashes
 const dash = (number) => DASHES[(number + Math.floor(number / COLOURS.length)) % DASHES.length];
-// plotly takes some markup in its texts; names from files are none
+// plotly interprets some markup in its texts; names from files are plain text
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`).value;
 
@@ -44,7 +44,7 @@ function band(curve, values, number, x) {
   return [{ ...edge, y: values.low }, { ...edge, y: values.high, ...fill }];
 }
 
-// all seeds in one trace, with gaps between them
+// one trace for all seeds, with a gap after each
 function single(curve, values, x) {
   return {
     x: values.seeds.flatMap(() => [...x, null]),
@@ -85,7 +85,7 @@ function drawAll() {
   return Promise.all(drawn);
 }
 
-// the legend: a checkbox a curve, so that the keyboard reaches it
+// the legend: one checkbox per curve, so that the keyboard reaches it
 function makeLegend() {
   const box = document.getElementById("shown");
   page.curves.forEach((curve, number) => {
@@ -112,15 +112,15 @@ function makeLegend() {
   });
 }
 
-function sortBy(table, head) {
-  const column = [...head.parentNode.children].indexOf(head);
-  const up = head.getAttribute("aria-sort") !== "ascending";
-  for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", up ? "ascending" : "descending");
+function sortBy(table, heading) {
+  const column = [...heading.parentNode.children].indexOf(heading);
+  const up = heading.getAttribute("aria-sort") !== "ascending";
+  for (const other of heading.parentNode.children) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", up ? "ascending" : "descending");
   const key = (row) => row.children[column].dataset.value ?? row.children[column].textContent;
   const compare = (a, b) => {
     const [x, y] = [Number(key(a)), Number(key(b))];
-    // what is no number comes last, whichever way
+    // cells that are not numbers come last in both orders
     if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1;
     return (up ? 1 : -1) * (isNaN(x) ? key(a).localeCompare(key(b)) : x - y);
   };

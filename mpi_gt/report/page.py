@@ -1,4 +1,7 @@
-"""`mpi-gt report`: one page, complete in itself, of whatever some run directories hold."""
+"""The page itself: runs, curves and summary, then one section per kind of result.
+
+The page is one file without references to others: it needs no network, now or later.
+"""
 
 import json
 import time
@@ -8,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..algorithms import full_name
 from ..errors import StorageError, UserError
 from ..rundir.atomic import write_atomic
 from ..rundir.curves import Curve
@@ -20,10 +24,15 @@ MARK = '<meta name="generator" content="mpi-gt'
 METRICS = {
     "gap": "optimality gap",
     "loss": "loss",
-    "grad_norm2": "gradient norm²",
+    "grad_norm2": "‖∇f(x̄)‖²",
     "consensus": "consensus",
     "accuracy": "accuracy",
     "tracking": "tracking error",
+}
+ACROSS = {
+    "iteration": "iteration",
+    "seconds": "seconds",
+    "bytes": "bytes sent per seed, all nodes",
 }
 SWITCHES = {
     "across": {"iteration": "iterations", "seconds": "seconds", "bytes": "bytes"},
@@ -32,12 +41,12 @@ SWITCHES = {
 }
 
 
-def write_page(directories: Iterable[Path], target: Path) -> int:
-    """Make the page; its size in bytes."""
+def write_page(paths: Iterable[Path], target: Path) -> int:
+    """Write the page about the directories at `paths`; return its size in bytes."""
     bundle = _bundle()
-    _require_ours(target)
-    page = make_page(read_directories(directories), bundle)
-    content = page.encode("utf-8", errors="replace")  # a file's name may be no text at all
+    _require_replaceable(target)
+    page = make_page(read_directories(paths), bundle)
+    content = page.encode("utf-8", errors="replace")  # the name of a file need not be valid text
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, [content])
@@ -46,34 +55,35 @@ def write_page(directories: Iterable[Path], target: Path) -> int:
     return len(content)
 
 
-def make_page(folders: list[ReportedDirectory], bundle: str) -> str:
-    curves = [curve for folder in folders for curve in folder.curves]
+def make_page(directories: list[ReportedDirectory], bundle: str) -> str:
+    """Return the page as text; `bundle` is plotly's script."""
+    curves = [curve for directory in directories for curve in directory.curves]
     drawn: Figures = {}
     middle: list[Html] = []
-    blocks, found = graphs(folders)
-    drawn.update(found)
+    blocks, graph_figures = graphs(directories)
+    drawn.update(graph_figures)
     if blocks:
         middle.append(section("Graphs", tag("div", *blocks, class_="columns"), name="graphs"))
     for part, (title, make) in PARTS.items():
         blocks = []
-        for number, folder in enumerate(folders):
-            # bound now, for a file that is not as it should be costs its own block only
-            made = attempt(folder, part, lambda f=folder, n=number, m=make: m(f, n))  # type: ignore[misc]
-            if made is not None:
-                blocks.append(made[0])
-                drawn.update(made[1])
+        for number, directory in enumerate(directories):
+            # a damaged file costs its own block only; defaults bind the loop's variables now
+            result = attempt(directory, part, lambda d=directory, n=number, m=make: m(d, n))  # type: ignore[misc]
+            if result is not None:
+                blocks.append(result[0])
+                drawn.update(result[1])
         if blocks:
             middle.append(section(title, *blocks, name=part))
-    told, note = page_data(curves, len(folders) > 1)
-    top = [_runs(folders), _curves(curves, note), _summary(folders)]
-    data = {"figures": drawn, "curves": told, "metrics": METRICS, "across": SWITCHES["across"]}
+    curve_data, note = page_data(curves, len(directories) > 1)
+    top = [_runs(directories), _curves(curves, note), _summary(directories)]
+    data = {"figures": drawn, "curves": curve_data, "metrics": METRICS, "across": ACROSS}
     return _fill(
         {
             "version": __version__,
             "style": _file("page.css"),
-            "made": time.strftime("%Y-%m-%d %H:%M"),
+            "written": time.strftime("%Y-%m-%d %H:%M"),
             "body": "\n".join([*top, *middle]),
-            # no tag can end the script's element before its time
+            # without "<" in it, no text from a file can end the script element
             "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace(
                 "<", "\\u003c"
             ),
@@ -84,7 +94,10 @@ def make_page(folders: list[ReportedDirectory], bundle: str) -> str:
 
 
 def _fill(pieces: dict[str, str]) -> str:
-    """The template, cut where the pieces go: they may hold what looks like a place for others."""
+    """Return the template with the pieces, in the order of their places.
+
+    A piece may contain text that looks like the place of another; it is never searched.
+    """
     text, page = _file("page.html"), []
     for name, piece in pieces.items():
         before, _, text = text.partition(f"@{name}@")
@@ -97,7 +110,7 @@ def _file(name: str) -> str:
 
 
 def _bundle() -> str:
-    """Plotly's script, from its Python package: no network is needed, now or later."""
+    """Return plotly's script, which its Python package contains."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
@@ -105,44 +118,44 @@ def _bundle() -> str:
     return str(get_plotlyjs())
 
 
-def _require_ours(target: Path) -> None:
-    """Replace a page, but nothing else."""
+def _require_replaceable(target: Path) -> None:
+    """Raise an error if `target` exists and is not a page of `mpi-gt report`."""
     try:
         if target.is_dir():
             raise UserError(f"{target} is a directory: name a file, such as {target}/report.html")
         if target.exists() and MARK.encode() not in target.read_bytes()[:1000]:
-            raise UserError(f"{target} exists and is no report: give another name")
+            raise UserError(f"{target} exists and is not a report: give another name")
     except OSError as error:
         raise UserError(f"cannot write {target}: {error.strerror}") from None
 
 
-def _runs(folders: list[ReportedDirectory]) -> Html:
-    cards = [card(folder, index) for index, folder in enumerate(folders)]
-    names = [tag("a", folder.name, href=f"#run-{i}") for i, folder in enumerate(folders)]
-    states = [Html(f"{name} {badge(f.status)}") for name, f in zip(names, folders, strict=True)]
-    first = listed(states, class_="states") if len(folders) > 1 else ""
-    return section("Runs", first, tag("div", *cards, class_="cards"), name="runs")
+def _runs(directories: list[ReportedDirectory]) -> Html:
+    cards = [card(directory, index) for index, directory in enumerate(directories)]
+    names = [tag("a", directory.name, href=f"#run-{i}") for i, directory in enumerate(directories)]
+    states = [Html(f"{name} {badge(f.status)}") for name, f in zip(names, directories, strict=True)]
+    overview = listed(states, class_="states") if len(directories) > 1 else ""
+    return section("Runs", overview, tag("div", *cards, class_="cards"), name="runs")
 
 
 def _curves(curves: list[Curve], note: str) -> Html:
     if not curves:
         return section("Curves", tag("p", "There are no measurements to draw."), name="curves")
-    there = {metric for curve in curves for metric in curve.metrics}
-    metrics = {name: shown for name, shown in METRICS.items() if name in there}
+    measured = {metric for curve in curves for metric in curve.metrics}
+    metrics = {name: shown for name, shown in METRICS.items() if name in measured}
     groups = {"metric": metrics, **SWITCHES}
     switches = [_switch(name, options) for name, options in groups.items()]
     return section(
         "Curves",
         tag("div", *switches, class_="switches"),
         tag("fieldset", tag("legend", "shown"), id="shown", class_="shown"),
-        plot("curves-plot", "Measured values by algorithm and directory", "tall"),
+        plot("curves-plot", "Metrics by method and directory", "tall"),
         tag("p", note) if note else "",
         name="curves",
     )
 
 
 def _switch(name: str, options: dict[str, str]) -> Html:
-    """A group of native radio buttons: works by keyboard as it is."""
+    """Return a group of native radio buttons, which the keyboard reaches."""
     choices = [
         Html(
             f'<label><input type="radio" name="{name}" value="{value}"'
@@ -150,37 +163,40 @@ def _switch(name: str, options: dict[str, str]) -> Html:
         )
         for index, (value, shown) in enumerate(options.items())
     ]
-    titles = {"metric": "measure", "across": "against", "scale": "scale", "seeds": "seeds"}
+    titles = {"metric": "metric", "across": "against", "scale": "scale", "seeds": "seeds"}
     return tag("fieldset", tag("legend", titles[name]), *choices)
 
 
-def _status(folder: ReportedDirectory, algorithm: str) -> str:
-    """Of a comparison in which some algorithm diverged, the others finished."""
-    result = folder.table("results").get(algorithm)
+def _status(directory: ReportedDirectory, algorithm: str) -> str:
+    """Return the status of one algorithm: where another diverged, it may have finished."""
+    result = directory.table("results").get(algorithm)
     if isinstance(result, dict) and result.get("error"):
         return "diverged"
-    return "finished" if folder.status == "diverged" and result else folder.status
+    return "finished" if directory.status == "diverged" and result else directory.status
 
 
-def _summary(folders: list[ReportedDirectory]) -> Html:
+def _summary(directories: list[ReportedDirectory]) -> Html:
     rows: list[list[Any]] = []
-    for folder in folders:
-        for curve in folder.curves:
-            second, sent = curve.each("seconds"), curve.each("bytes")
+    for directory in directories:
+        for curve in directory.curves:
+            seconds, sent = curve.each("seconds"), curve.each("bytes")
             rows.append(
                 [
-                    folder.name,
-                    curve.algorithm,
-                    badge(_status(folder, curve.algorithm)),
+                    directory.name,
+                    full_name(curve.algorithm),
+                    badge(_status(directory, curve.algorithm)),
                     int(curve.across["iteration"][-1]),
                     len(curve.seeds),
                     *(curve.tail(name) for name in ("loss", "gap", "grad_norm2", "consensus")),
-                    None if second is None else second * 1e6,
+                    None if seconds is None else seconds * 1e6,
                     None if sent is None else round(sent),
                 ]
             )
-    names = ["directory", "algorithm", "status", "iterations", "seeds", "loss", "gap"]
-    names += ["gradient norm²", "consensus", "µs/iteration", "bytes/iteration"]
-    caption = "Means over seeds and the last fifth of the logged iterations; press a head to sort"
-    shown = table(caption, names, rows, sortable=True) if rows else tag("p", "Nothing to sum up.")
+    names = ["directory", "method", "status", "iterations", "seeds", "loss", "gap"]
+    names += ["‖∇f(x̄)‖²", "consensus", "µs per iteration", "bytes per iteration"]
+    caption = (
+        "Means over seeds and the last fifth of the logged iterations; bytes of all nodes, one "
+        "seed. Click a column heading to sort."
+    )
+    shown = table(caption, names, rows, sortable=True) if rows else tag("p", "No measurements.")
     return section("Summary", shown, name="summary")

@@ -1,4 +1,4 @@
-"""The sections of the page that have to do with single directories, each from what it finds."""
+"""The sections of the page about single directories, each made from one of their files."""
 
 import json
 from collections import Counter
@@ -7,51 +7,55 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithms import full_name
+from ..display.console import counted
 from ..graphs import MOST_EDGES
+from ..spec import split_list
 from . import figures
 from .directories import ReportedDirectory
 from .figures import Figure
 from .html import Html, badge, listed, pairs, plot, show, table, tag
 
 Figures = dict[str, Figure]
-KINDS = {"bench": "what an exchange costs", "scale": "the same on more and more ranks"}
+KINDS = {"bench": "time of exchanges", "scale": "scaling with the number of ranks"}
 BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ZeroDivisionError)
 
 
-def card(folder: ReportedDirectory, index: int) -> Html:
-    """What ran, where, with which MPI, how it ended, and what to beware of."""
-    facts, config = folder.facts, folder.table("config")
+def card(directory: ReportedDirectory, index: int) -> Html:
+    """Return the card of a directory: configuration, machine, status and warnings."""
+    facts, config = directory.facts, directory.table("config")
     hosts = facts.get("hosts")
-    where = Counter(map(str, hosts)) if isinstance(hosts, list) else Counter()
-    library = str(folder.table("mpi").get("library", "")).partition(", package")[0]
+    ranks = Counter(map(str, hosts)) if isinstance(hosts, list) else Counter()
+    library = str(directory.table("mpi").get("library", "")).partition(", package")[0]
     command = facts.get("command")
     words = [str(word) for word in command[1:]] if isinstance(command, list) else []
-    # what the launcher added for its ranks is no part of what was typed
+    # leave out what the front end added for its ranks
     words = [w for w in words if w != "--reserved" and not ("--out" in words and w[:6] == "--out=")]
-    kinds = [KINDS[part] for part in KINDS if part in folder.parts]
+    kinds = [KINDS[part] for part in KINDS if part in directory.parts]
     title = facts.get("title") or config.get("problem") or ", ".join(kinds)
-    methods = config.get("algorithms") or (config.get("algorithm") if config else None)
+    specs = config.get("algorithms") or (config.get("algorithm") if config else None)
     counts = {key: config[key] for key in ("iterations", "seeds") if config.get(key)}
-    size = [f"{count} {key if count != 1 else key[:-1]}" for key, count in counts.items()]
-    crowd = facts.get("ranks_per_core")
-    versions = folder.table("versions")
+    size = [counted(count, key[:-1]) for key, count in counts.items()]
+    per_core = facts.get("ranks_per_core")
+    versions = directory.table("versions")
     rows = [
-        ("what", " · ".join(map(str, filter(None, [title, methods])))),
+        ("problem" if config else "content", title),
+        ("method", _methods(specs)),
         ("size", ", ".join(size) or facts.get("note")),
-        ("exchange", folder.table("exchange").get("name") or config.get("exchange")),
-        ("where", ", ".join(f"{host} x {count}" for host, count in where.items())),
-        ("ranks per core", crowd if isinstance(crowd, int | float) else None),
+        ("exchange", directory.table("exchange").get("name") or config.get("exchange")),
+        ("ranks", ", ".join(f"{count} on {host}" for host, count in ranks.items())),
+        ("ranks per core", per_core if isinstance(per_core, int | float) else None),
         ("MPI", library or ("none: all nodes in one process" if config.get("stacked") else "")),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("started", str(facts.get("started", "")).replace("T", " ")),
         ("ended", str(facts.get("finished", "")).replace("T", " ")),
         ("command", " ".join(["mpi-gt", *words]) if words else str(command or "")),
     ]
-    alarms = warnings(folder)
+    alarms = warnings(directory)
     return tag(
         "article",
-        tag("h3", folder.name, " ", badge(folder.status)),
-        tag("p", folder.note) if folder.note else "",
+        tag("h3", directory.name, " ", badge(directory.status)),
+        tag("p", directory.note) if directory.note else "",
         listed(alarms, class_="warnings") if alarms else "",
         pairs(rows),
         tag("details", tag("summary", "configuration"), pairs(sorted(config.items())))
@@ -61,89 +65,93 @@ def card(folder: ReportedDirectory, index: int) -> Html:
     )
 
 
-def warnings(folder: ReportedDirectory) -> list[str]:
-    """In plain words: crowded, resumed, diverged, unreadable."""
-    facts = folder.facts
-    told = facts.get("warnings")
-    found = [str(each) for each in told] if isinstance(told, list) else []
-    crowd = facts.get("ranks_per_core")
-    if isinstance(crowd, int | float) and crowd > 1 and not found:
-        found.append(f"{crowd:g} ranks share a core: the times say little about a cluster")
+def _methods(specs: Any) -> str:
+    """Return the full names of the methods in a list of specifications."""
+    return ", ".join(map(full_name, split_list(str(specs)))) if specs else ""
+
+
+def warnings(directory: ReportedDirectory) -> list[str]:
+    """Return the warnings about a directory: crowded, resumed, diverged, unreadable."""
+    facts = directory.facts
+    recorded = facts.get("warnings")
+    lines = [str(warning) for warning in recorded] if isinstance(recorded, list) else []
+    per_core = facts.get("ranks_per_core")
+    if isinstance(per_core, int | float) and per_core > 1 and not lines:
+        lines.append(f"{per_core:g} ranks share a core: the times say little about a cluster")
     resumes = facts.get("resumes")
     if isinstance(resumes, list) and resumes:
         count = "once" if len(resumes) == 1 else f"{len(resumes)} times"
-        found.append(f"resumed {count}: its seconds come from several launches")
-    for label, result in {**folder.table("results"), **folder.table("methods")}.items():
+        lines.append(f"resumed {count}: the seconds add up several launches")
+    for label, result in {**directory.table("results"), **directory.table("methods")}.items():
         if isinstance(result, dict) and result.get("error"):
-            found.append(f"{label} diverged: {result['error']}")
-    return found + folder.troubles
+            lines.append(f"{full_name(label)} diverged: {result['error']}")
+    return lines + directory.troubles
 
 
-def attempt(folder: ReportedDirectory, part: str, make: Callable[[], Any]) -> Any:
-    """What `make` makes of that file; None, and a note, where the file is not as it should be."""
-    if part not in folder.parts:
+def attempt(directory: ReportedDirectory, part: str, make: Callable[[], Any]) -> Any:
+    """Return `make()` for that file; None, and a note, if the file is missing or malformed."""
+    if part not in directory.parts:
         return None
     try:
         with np.errstate(all="ignore"):
-            made = make()
-        json.dumps(made, allow_nan=False)  # what the script could not read
-        return made
+            result = make()
+        json.dumps(result, allow_nan=False)  # raises where the page's script would fail
+        return result
     except BROKEN as error:
-        folder.troubles.append(f"{part}.json is not as expected: {type(error).__name__} {error}")
+        directory.troubles.append(f"{part}.json is not as expected: {type(error).__name__} {error}")
         return None
 
 
-def graphs(folders: Iterable[ReportedDirectory]) -> tuple[list[Html], Figures]:
-    """Every graph once, with the directories that ran on it."""
+def graphs(directories: Iterable[ReportedDirectory]) -> tuple[list[Html], Figures]:
+    """Return one block per graph, with the names of the directories that used it."""
     by_graph: dict[tuple[str, str], tuple[dict[str, Any], list[str], str]] = {}
-    for folder in folders:
-        facts = folder.table("graph")
+    for directory in directories:
+        facts = directory.table("graph")
         if not facts:
             continue
-        config = folder.table("config")
+        config = directory.table("config")
         spec = f"{config.get('graph') or 'er'}, {config.get('weights') or 'metropolis'} weights"
         key = (str(sorted(facts.items(), key=str)), spec if config else "")
-        by_graph.setdefault(key, (facts, [], key[1]))[1].append(folder.name)
+        by_graph.setdefault(key, (facts, [], key[1]))[1].append(directory.name)
     blocks, drawn = [], {}
     for number, (facts, names, spec) in enumerate(by_graph.values()):
-        title = f"{spec or 'graph'}: {', '.join(names)}"
-        told = [
+        title = ": ".join(filter(None, [spec, ", ".join(names)]))
+        rows = [
             ("nodes", facts.get("nodes")),
             ("edges", facts.get("edges")),
-            ("degree", " / ".join(_degree(facts, name) for name in ("min", "mean", "max"))),
+            ("degree", _degrees(facts)),
             ("rho_A", facts.get("rho_A")),
         ]
         try:
             drawn[f"graph-{number}"] = figures.draw_graph(facts)
-            place: Any = plot(f"graph-{number}", f"graph of {title}", "square")
+            picture: Any = plot(f"graph-{number}", f"Graph of {title}", "square")
         except BROKEN:
-            place = tag(
-                "p", f"Not drawn: no edges are listed (of more than {MOST_EDGES}, none are)."
-            )
-        blocks.append(tag("article", tag("h3", title), pairs(told), place))
+            picture = tag("p", f"Not drawn: edges are listed for at most {MOST_EDGES} of them.")
+        blocks.append(tag("article", tag("h3", title), pairs(rows), picture))
     return blocks, drawn
 
 
-def _degree(facts: dict[str, Any], name: str) -> str:
-    value = facts.get(f"degree_{name}")
-    return f"{value:.4g}" if isinstance(value, int | float) else "?"
+def _degrees(facts: dict[str, Any]) -> str:
+    values = (facts.get(f"degree_{name}") for name in ("min", "max", "mean"))
+    low, high, mean = (f"{v:.4g}" if isinstance(v, int | float) else "?" for v in values)
+    return low if low == high else f"{low} to {high}, mean {mean}"
 
 
-def profile(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
-    """Phases and traffic by rank, and what they come to."""
-    found = folder.parts["profile"]
+def profile(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
+    """Return the block of profile.json: phases and traffic by rank, and their totals."""
+    measured = directory.parts["profile"]
     drawn = {
-        f"phases-{number}": figures.draw_phases(found),
-        f"traffic-{number}": figures.draw_traffic(found),
+        f"phases-{number}": figures.draw_phases(measured),
+        f"traffic-{number}": figures.draw_traffic(measured),
     }
-    slow = found.get("straggler")
-    ratio = found.get("ratio_to_stacked")
-    told = [
-        ("an iteration", f"{found['seconds_per_iteration'] * 1e6:,.0f} µs"),
-        ("exposed communication", f"{found['exposed_communication'] * 1e6:,.0f} µs"),
-        ("of it waiting", f"{found['waiting']['mean'] * 1e6:,.0f} µs"),
-        ("hidden communication", f"{found['hidden_share']:.1%}"),
-        ("against one process", f"{ratio:.3g} times its time" if ratio else None),
+    slow = measured.get("straggler")
+    ratio = measured.get("ratio_to_stacked")
+    rows = [
+        ("time per iteration", f"{measured['seconds_per_iteration'] * 1e6:,.0f} µs"),
+        ("exposed communication", f"{measured['exposed_communication'] * 1e6:,.0f} µs"),
+        ("of which waiting", f"{measured['waiting']['mean'] * 1e6:,.0f} µs"),
+        ("hidden communication", f"{measured['hidden_share']:.1%}"),
+        ("ratio to one process", f"{ratio:.3g}" if ratio else None),
         (
             "straggler",
             f"rank {slow['node']}: {slow['excess'] * 1e6:,.0f} µs more than the others"
@@ -153,25 +161,25 @@ def profile(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     ]
     block = tag(
         "article",
-        tag("h3", folder.name),
-        pairs(told),
+        tag("h3", directory.name),
+        pairs(rows),
         tag(
             "div",
-            plot(f"phases-{number}", f"Time of each phase by rank, {folder.name}"),
-            plot(f"traffic-{number}", f"Vector bytes an iteration, {folder.name}"),
+            plot(f"phases-{number}", f"Time of each phase by rank, {directory.name}"),
+            plot(f"traffic-{number}", f"Vector bytes per iteration, {directory.name}"),
             class_="columns",
         ),
     )
     return block, drawn
 
 
-def bench(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
-    """A figure a graph, and the fits."""
-    found = folder.parts["bench"]
-    by_graph = figures.draw_bench(found)
+def bench(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
+    """Return the block of bench.json: one figure per graph, and the fits."""
+    results = directory.parts["bench"]
+    by_graph = figures.draw_bench(results)
     drawn = {f"bench-{number}-{index}": each for index, each in enumerate(by_graph.values())}
-    places = [
-        plot(name, f"{graph}: median, bar up to p95, dashed: the fit")
+    pictures = [
+        plot(name, f"{graph}: median with a bar up to the 95th percentile; dashed: the fit")
         for name, graph in zip(drawn, by_graph, strict=True)
     ]
     rows = [
@@ -183,57 +191,67 @@ def bench(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
             fit["bandwidth"] / 1e6 if fit["bandwidth"] else None,
             fit["r2"],
         ]
-        for fit in found["fits"]
+        for fit in results["fits"]
     ]
-    names = ("exchange", "graph", "latency µs", "per message µs", "bandwidth MB/s", "r²")
-    fits = table(f"Fits of {folder.name}", names, rows, sortable=True)
+    names = ("exchange", "graph", "latency (µs)", "per message (µs)", "bandwidth (MB/s)", "R²")
+    fits = table(f"Fits of {directory.name}", names, rows, sortable=True)
     return tag(
-        "article", tag("h3", folder.name), tag("div", *places, class_="columns"), fits
+        "article", tag("h3", directory.name), tag("div", *pictures, class_="columns"), fits
     ), drawn
 
 
-def scale(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
-    rows = folder.parts["scale"]["rows"]
+def scale(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
+    """Return the block of scale.json: time per iteration against the number of ranks."""
+    rows = directory.parts["scale"]["rows"]
     lines: dict[str, tuple[list[Any], list[Any]]] = {}
     for row in rows:
         x, y = lines.setdefault(f"{row['mode']}, {row['graph']}", ([], []))
         x.append(row["ranks"])
         y.append(row["seconds_per_iteration"] * 1e6)
-    figure = figures.draw_lines(lines, "ranks", "µs an iteration")
+    figure = figures.draw_lines(lines, "ranks", "µs per iteration")
     name = f"scale-{number}"
-    place = plot(name, f"Scaling, {folder.name}. {folder.parts['scale']['note']}")
-    return tag("article", tag("h3", folder.name), place), {name: figure}
+    picture = plot(name, f"Scaling, {directory.name}: {directory.parts['scale']['note']}")
+    return tag("article", tag("h3", directory.name), picture), {name: figure}
 
 
-def sweep(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
-    found = folder.parts["sweep"]
-    lines = {method: (of["lr"], of["gap"]) for method, of in found.items()}
-    figure = figures.draw_lines(lines, "stepsize lr", "gap over the last fifth")
+def sweep(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
+    """Return the block of sweep.json: the gap of each method against its stepsize."""
+    results = directory.parts["sweep"]
+    lines = {full_name(method): (swept["lr"], swept["gap"]) for method, swept in results.items()}
+    figure = figures.draw_lines(lines, "stepsize lr", "mean gap over the last fifth")
     name = f"sweep-{number}"
-    place = plot(name, f"Gap by stepsize, {folder.name}; a missing point: diverged")
-    return tag("article", tag("h3", folder.name), place), {name: figure}
+    picture = plot(name, f"Gap by stepsize, {directory.name}; missing points diverged")
+    return tag("article", tag("h3", directory.name), picture), {name: figure}
 
 
-def claims(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
+def claims(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
+    """Return the block of claims.json: each claim with the comparison that decides it."""
     rows = []
-    for claim in folder.parts["claims"]:
-        span = claim["interval"]
-        measured = f"{claim['estimate']:.3g}" if claim["estimate"] is not None else "-"
-        inside = f" [{span[0]:.3g}, {span[1]:.3g}]" if span else ""
-        verdict = badge(str(claim["verdict"]))
+    for claim in directory.parts["claims"]:
+        span, against = claim["interval"], claim["against"]
+        difference = f"{claim['estimate']:.3g}" if claim["estimate"] is not None else "-"
+        interval = f" [{span[0]:.3g}, {span[1]:.3g}]" if span else ""
         rows.append(
-            [claim["claim"], verdict, claim["measure"], measured + inside, claim["against"]]
+            [
+                claim["claim"],
+                badge(str(claim["verdict"])),
+                claim["measure"],
+                difference + interval,
+                None if against is None else full_name(against),
+            ]
         )
-    names = ("claim of the paper", "verdict", "measure", "difference [95%]", "against")
-    return tag(
-        "article", tag("h3", folder.name), table("Differences are paired over seeds", names, rows)
-    ), {}
+    names = ("claim of the paper", "verdict", "measured", "difference [95% interval]", "against")
+    caption = (
+        "Differences are paired over seeds. Each row shows the comparison that decides the verdict."
+    )
+    return tag("article", tag("h3", directory.name), table(caption, names, rows)), {}
 
 
-def audit(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
-    found = folder.parts["audit"]
-    statements = {f"Lemma {name}": forms for name, forms in found["lemmas"].items()}
-    statements.update({name.capitalize(): found[name] for name in ("theorem", "corollary")})
+def audit(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
+    """Return the block of audit.json: both sides of every statement of the theory."""
+    results = directory.parts["audit"]
+    statements = {f"Lemma {name}": forms for name, forms in results["lemmas"].items()}
+    statements.update({"Theorem 1": results["theorem"], "Corollary 1": results["corollary"]})
     rows = [
         [name, form, one["left"], one["right"], one["ratio"], _verdict(one)]
         for name, forms in statements.items()
@@ -241,11 +259,11 @@ def audit(folder: ReportedDirectory, number: int) -> tuple[Html, Figures]:
     ]
     rows += [
         [f"identity ({name}): {one['says']}", "", one["error"], None, None, _verdict(one)]
-        for name, one in found.get("identities", {}).items()
+        for name, one in results.get("identities", {}).items()
     ]
     names = ("statement", "form", "measured", "bound", "ratio", "verdict")
     return tag(
-        "article", tag("h3", folder.name), table("Both sides at the last iteration", names, rows)
+        "article", tag("h3", directory.name), table("Both sides at the last iteration", names, rows)
     ), {}
 
 
@@ -256,9 +274,9 @@ def _verdict(one: dict[str, Any]) -> Html:
 PARTS: dict[str, tuple[str, Callable[[ReportedDirectory, int], tuple[Html, Figures]]]] = {
     "sweep": ("Stepsizes", sweep),
     "profile": ("Where the time goes", profile),
-    "bench": ("What an exchange costs", bench),
-    "scale": ("More ranks", scale),
+    "bench": ("Time of exchanges", bench),
+    "scale": ("Scaling", scale),
     "claims": ("Claims of the paper", claims),
-    "audit": ("The theory, audited", audit),
+    "audit": ("Audit of the theory", audit),
 }
-"""The files with a section of their own: its title, and what makes it."""
+"""The files with a section of their own: its title, and the function that makes its blocks."""

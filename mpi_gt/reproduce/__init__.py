@@ -1,1 +1,1 @@
-"""The paper's experiments and claims."""
+"""The experiments of the paper, and its claims about them."""

@@ -1,4 +1,4 @@
-"""What the paper claims of its experiments, measured over seeds."""
+"""The claims of the paper about its experiments, judged by paired differences over seeds."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms import display_name
+
 Array = NDArray[Any]
 
 OURS = "gt-adaptive"
-# whom the paper compares with, in its first and in its second family of experiments;
+# the methods that the paper compares with, in its first and in its second family of experiments;
 # GTAdam is in neither
 REGRESSION = ("dsgd", "gt", "dsgd-momentum", "d-amsgrad", "d-adabound")
 CLASSIFICATION = ("dsgd", "gt", "dsgd-momentum")
@@ -23,11 +25,11 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what was measured: of all its comparisons, the one that decided."""
+    """A claim with its verdict and, of all its comparisons, the one that decided."""
 
     claim: str
     verdict: str  # holds, does not hold, or not decided
-    measure: str
+    measure: str  # the difference that was measured, with the other method's name
     estimate: float | None = None
     interval: tuple[float, float] | None = None  # 95%, of the mean paired difference over seeds
     against: str | None = None
@@ -36,24 +38,26 @@ class Verdict:
 
 
 class Measured:
-    """The rows of metrics.csv, by algorithm, as (iterations, seeds)."""
+    """Loss and gap of every algorithm in metrics.csv, with shape (iterations, seeds)."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         cells: dict[str, dict[int, list[tuple[float, float]]]] = {}
         for row in rows:
-            of = cells.setdefault(row["algorithm"], {})
-            of.setdefault(int(row["iteration"]), []).append((float(row["loss"]), float(row["gap"])))
+            seeds = cells.setdefault(row["algorithm"], {}).setdefault(int(row["iteration"]), [])
+            seeds.append((float(row["loss"]), float(row["gap"])))
         self.labels = list(cells)
-        self._iterations = {label: np.array(sorted(of)) for label, of in cells.items()}
-        self._values = {label: np.array([of[t] for t in sorted(of)]) for label, of in cells.items()}
+        self._iterations = {label: np.array(sorted(by_t)) for label, by_t in cells.items()}
+        self._values = {
+            label: np.array([by_t[t] for t in sorted(by_t)]) for label, by_t in cells.items()
+        }
 
     def tail(self, label: str, metric: str) -> Array:
-        """For each seed, the mean over the last fifth of the logged iterations."""
+        """Return, per seed, the mean over the last fifth of the logged iterations."""
         values = self._column(label, metric)
         return values[-math.ceil(len(values) / 5) :].mean(axis=0)
 
     def early(self, label: str, metric: str, share: float, log: bool = False) -> Array:
-        """For each seed, the mean (of the log10) over the first `share` of the iterations."""
+        """Return, per seed, the mean (of the log10) over the first `share` of the iterations."""
         iterations = self._iterations[label]
         chosen = (iterations > 0) & (iterations <= max(share * iterations[-1], iterations[1]))
         values = self._column(label, metric)[chosen]
@@ -65,7 +69,7 @@ class Measured:
 
 
 def paired(ours: Array, theirs: Array) -> tuple[float, tuple[float, float] | None]:
-    """The mean difference over seeds and its 95% interval (none for a single seed)."""
+    """Return the mean difference over seeds and its 95% interval (None for a single seed)."""
     from scipy.special import stdtrit
 
     difference = ours - theirs
@@ -83,34 +87,37 @@ def judge(
     others: Iterable[str],
     missing: Iterable[str] = (),
 ) -> Verdict:
-    """Whether the first of `smaller(other)` is below the second, for every other method.
+    """Judge the claim that the first of `smaller(other)` is below the second, for all others.
 
-    It holds if all intervals lie below zero (and no method is missing), it does not if one
-    lies above; the estimate shown is that of the comparison that speaks most against it.
+    The claim holds if all intervals lie below zero and no method is missing; it does not hold if
+    one interval lies above zero. Its estimate is that of the comparison that speaks most strongly
+    against it. `measure` names the difference, with {other} in the place of the other method.
     """
     missing = list(missing)
-    found = {other: paired(*smaller(other)) for other in others}
-    if not found:
+    results = {other: paired(*smaller(other)) for other in others}
+    if not results:
+        measure = measure.format(other="the other method")
         return Verdict(claim, "not decided", measure, missing=missing)
-    spans = {other: span for other, (_, span) in found.items() if span is not None}
+    spans = {other: span for other, (_, span) in results.items() if span is not None}
     above = [other for other, span in spans.items() if span[0] > 0]
     if above:
         verdict, against = "does not hold", max(above, key=lambda other: spans[other][0])
-    elif len(spans) < len(found):
-        verdict, against = "not decided", max(found, key=lambda other: found[other][0])
+    elif len(spans) < len(results):
+        verdict, against = "not decided", max(results, key=lambda other: results[other][0])
     else:
         against = max(spans, key=lambda other: spans[other][1])
         verdict = "holds" if spans[against][1] < 0 and not missing else "not decided"
-    estimate, interval = found[against]
+    measure = measure.format(other=display_name(against))
+    estimate, interval = results[against]
     differences = {
         other: {"estimate": mean, "interval": None if span is None else list(span)}
-        for other, (mean, span) in found.items()
+        for other, (mean, span) in results.items()
     }
     return Verdict(claim, verdict, measure, estimate, interval, against, differences, missing)
 
 
 def judge_all(rows: Iterable[Mapping[str, Any]], regression: bool) -> list[dict[str, Any]]:
-    """The claims of the paper's section on numerical examples, for Huber or for a dataset."""
+    """Judge the claims of the paper's numerical examples, for Huber regression or a dataset."""
     measured = Measured(rows)
     ran = measured.labels if OURS in measured.labels else []
 
@@ -126,22 +133,22 @@ def judge_all(rows: Iterable[Mapping[str, Any]], regression: bool) -> list[dict[
     def ends_below(claim: str, metric: str, names: Iterable[str]) -> Verdict:
         return verdict(
             claim,
-            f"mean {metric} over the last fifth: Algorithm 1 less the other",
+            f"mean {metric} over the last fifth, Algorithm 1 minus {{other}}",
             names,
             lambda other: (measured.tail(OURS, metric), measured.tail(other, metric)),
         )
 
-    field = REGRESSION if regression else CLASSIFICATION
+    rivals = REGRESSION if regression else CLASSIFICATION
     loss = "loss" if regression else "training loss"
     verdicts = [
-        ends_below(f"Algorithm 1 ends with the smallest {loss}", "loss", field),
-        ends_below("Algorithm 1 ends with the smallest optimality gap", "gap", field),
+        ends_below(f"Algorithm 1 ends with the smallest {loss}", "loss", rivals),
+        ends_below("Algorithm 1 ends with the smallest optimality gap", "gap", rivals),
     ]
     if regression:
         verdicts += [
             verdict(
                 "DSGD and Momentum DSGD are faster at the beginning",
-                "mean loss over the first twentieth: the other less Algorithm 1",
+                "mean loss over the first twentieth, {other} minus Algorithm 1",
                 DESCENT,
                 lambda other: (
                     measured.early(other, "loss", BEGINNING),
@@ -152,7 +159,7 @@ def judge_all(rows: Iterable[Mapping[str, Any]], regression: bool) -> list[dict[
             ends_below("DSGD and Momentum DSGD end with a larger optimality gap", "gap", DESCENT),
             verdict(
                 "the two adaptive methods with diminishing steps are slower",
-                "mean log10 gap over the first half, as drawn: Algorithm 1 less the other",
+                "mean log10 gap over the first half, Algorithm 1 minus {other}",
                 ADAPTIVE,
                 lambda other: (
                     measured.early(OURS, "gap", HALF, log=True),

@@ -1,4 +1,4 @@
-"""The paper's experiments from their TOML files: what to run, what is done, and the report."""
+"""Studies: the experiments of the paper, read from TOML files, one run per algorithm."""
 
 import fcntl
 import json
@@ -11,19 +11,21 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..algorithms import full_name
 from ..config import RunConfig, options_of_table, parse_toml
-from ..display.console import console, on_terminal
+from ..display.console import counted, on_terminal
+from ..display.progress import StudyBar
 from ..errors import Diverged, UserError
 from ..rundir.layout import OWN_NAMES, remove_run
 from ..rundir.metrics_csv import read_last_row
 from ..spec import nearest, split_list
 from ..trial import cut_methods
-from .tables import write_report
+from .tables import write_results
 
 EXPERIMENTS = ("huber", "a9a", "covertype", "mnist")
 LITERAL = "literal"
 
-# what decides the numbers of a run; the rest (where to write, how to exchange) does not
+# the options that decide the numbers of a run; others, such as the exchange, do not
 DECISIVE = (
     "problem",
     "algorithm",
@@ -42,15 +44,15 @@ DECISIVE = (
 
 @dataclass(frozen=True)
 class Study:
-    """One experiment: a run for each algorithm, each in a directory of its own."""
+    """One experiment: one run per algorithm, each in a run directory of its own."""
 
     name: str
     title: str
     directory: Path
     runs: dict[str, RunConfig]  # by algorithm
     quick: bool
-    command: str  # that makes it again
-    changed: str  # what was given in place of the experiment's own options
+    command: str  # the command that reproduces it
+    changed: str  # the options that differ from those of the experiment's file
 
     @property
     def regression(self) -> bool:
@@ -58,24 +60,34 @@ class Study:
 
     @property
     def note(self) -> str:
-        """What a reader must know before taking the numbers for the paper's."""
+        """The size of the study, and how it differs from the paper's experiment."""
         config = next(iter(self.runs.values()))
-        size = f"{config.n} nodes, {config.iterations} iterations, {config.seeds} seeds"
+        size = ", ".join(
+            [
+                counted(config.n or 0, "node"),
+                counted(config.iterations, "iteration"),
+                counted(config.seeds, "seed"),
+            ]
+        )
         if self.quick:
             size += "; a quick look, not the paper's size"
         return f"{size}; changed: {self.changed}" if self.changed else size
 
     def pending(self) -> list[str]:
-        """The algorithms that are yet to run; an error where a finished run is of other options."""
+        """Return the algorithms that have not run yet.
+
+        Raise an error if a finished run in the directory has other options.
+        """
         return [label for label, config in self.runs.items() if not _is_done(config)]
 
 
 def has_variant(name: str, variant: str) -> bool:
+    """Return whether the experiment has that variant."""
     return variant == LITERAL or variant in _table(name)["variants"]
 
 
 def _table(name: str) -> dict[str, Any]:
-    """The experiment's file."""
+    """Return the content of the experiment's file."""
     text = (resources.files("mpi_gt") / "experiments" / f"{name}.toml").read_text("utf-8")
     return parse_toml(text, f"{name}.toml")
 
@@ -83,7 +95,7 @@ def _table(name: str) -> dict[str, Any]:
 def make_study(
     name: str, variant: str, quick: bool, overrides: Mapping[str, Any], out: str | None
 ) -> Study:
-    """The experiment of that name from its file, with the given options in place of its own."""
+    """Build a study from the file of its experiment; `overrides` replace options of the file."""
     if name not in EXPERIMENTS:
         raise UserError(f"unknown experiment '{name}'{nearest(name, [*EXPERIMENTS, 'all'])}")
     table = _table(name)
@@ -100,17 +112,17 @@ def make_study(
         table.update(quick_table)
     own = options_of_table(table, f"{name}.toml")
     options = {**own, **overrides}
-    told = [key for key in overrides if key != "data_dir" and overrides[key] != own.get(key)]
-    changed = ", ".join(f"{key} = {overrides[key]}" for key in told)
-    flags = [f"--{key.replace('_', '-')} {overrides[key]}" for key in told]
+    different = [key for key in overrides if key != "data_dir" and overrides[key] != own.get(key)]
+    changed = ", ".join(f"{key} = {overrides[key]}" for key in different)
+    flags = [_flag(key, overrides[key]) for key in different]
     config = RunConfig.of(options)
     words = [variant] * (variant != LITERAL) + ["quick"] * quick
     suffix = "".join(f"-{word}" for word in words)
     if out is not None and not out:
         raise UserError("--out needs the name of a directory")
     directory = Path(out or Path("runs", f"reproduce-{name}{suffix}"))
-    asked = [f"--variant {variant}"] * (variant != LITERAL) + ["--quick"] * quick
-    command = " ".join(["mpi-gt reproduce", name, *asked, *flags])
+    choice = [f"--variant {variant}"] * (variant != LITERAL) + ["--quick"] * quick
+    command = " ".join(["mpi-gt reproduce", name, *choice, *flags])
     methods = list(zip(config.entries(), split_list(config.algorithms or ""), strict=True))
     runs = {
         entry.label: replace(
@@ -128,15 +140,25 @@ def make_study(
     return Study(name, title, directory, runs, quick, command, changed)
 
 
+def _flag(key: str, value: Any) -> str:
+    flag = "-n" if key == "n" else f"--{key.replace('_', '-')}"
+    return flag if value is True else f"{flag} {value}"
+
+
 def _is_done(config: RunConfig) -> bool:
-    """Whether that run has ended by itself (in divergence perhaps); an error if it is not ours."""
-    folder = Path(config.out or "")
+    """Return whether the run has finished or diverged.
+
+    Raise an error if its directory holds a run with other options, or files of somebody else.
+    """
+    directory = Path(config.out or "")
     try:
-        facts = json.loads((folder / "run.json").read_text())
+        facts = json.loads((directory / "run.json").read_text())
     except (OSError, ValueError):
-        foreign = [path for path in folder.glob("[!.]*") if path.name not in OWN_NAMES]
+        foreign = [path for path in directory.glob("[!.]*") if path.name not in OWN_NAMES]
         if foreign:
-            raise UserError(f"{foreign[0]} is in the way: {folder} is no run directory") from None
+            raise UserError(
+                f"{foreign[0]} is in the way: {directory} is not a run directory"
+            ) from None
         return False
     if facts.get("exit_code") not in (0, Diverged.exit_code):
         return False
@@ -151,14 +173,14 @@ def _is_done(config: RunConfig) -> bool:
 
 
 def remove_study(study: Study) -> None:
-    """Remove the runs of a study, so that all of it runs again."""
+    """Remove the runs of a study, so that all of them run again."""
     for config in study.runs.values():
         remove_run(Path(config.out or ""))
 
 
 @contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """Keep a second call out of the directory while this one works in it."""
+    """Keep other `reproduce` commands out of the directory while the context is open."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / ".lock").open("w")
@@ -168,14 +190,14 @@ def lock_directory(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another call is at work in {directory}") from None
+            raise UserError(f"another mpi-gt reproduce is working in {directory}") from None
         except OSError:
             pass  # a file system without locks
         yield
 
 
 class StudyProgress:
-    """How far the whole experiment and its present algorithm are; also in DIR/progress.log."""
+    """The progress of a study and its present algorithm, on standard error and in progress.log."""
 
     def __init__(self, study: Study, pending: list[str], quiet: bool) -> None:
         self._study = study
@@ -186,49 +208,46 @@ class StudyProgress:
         self._total = sum(study.runs[label].iterations for label in pending)
         self._next_line = 0.0
         self._log = (study.directory / "progress.log").open("a", encoding="utf-8")
-        self._bar: Any = None
-        if not quiet and on_terminal():
-            from rich.progress import Progress
-
-            self._bar = Progress(console=console(sys.stderr))
-            self._whole = self._bar.add_task(study.title, total=self._total)
-            self._bar.start()
+        show_bar = not quiet and on_terminal()
+        self._bar = StudyBar(study.title, self._total) if show_bar else None
 
     def begin(self, label: str) -> None:
+        """Announce the next algorithm, and remove the measurements of an unfinished run of it."""
         self._label = label
+        self._name = full_name(label)
         self._size = self._study.runs[label].iterations
         (Path(self._study.runs[label].out or "") / "metrics.csv").unlink(missing_ok=True)
         number = self._pending.index(label) + 1
-        self._line(f"{label} ({number} of {len(self._pending)}): begins")
+        self._line(f"{self._name} ({number} of {len(self._pending)}): started")
         if self._bar:
-            self._task = self._bar.add_task(f"  {label}", total=self._size)
+            self._bar.begin(label, self._size)
 
-    def look(self) -> None:
-        """Called now and then while the ranks work."""
+    def refresh(self) -> None:
+        """Show the iteration that the ranks have reached; the front end calls this now and then."""
         last = read_last_row(Path(self._study.runs[self._label].out or ""))
         iteration = int(last.get("iteration") or 0)
         if self._bar:
-            self._bar.update(self._task, completed=iteration)
-            self._bar.update(self._whole, completed=self._done + iteration)
+            self._bar.update(iteration, self._done + iteration)
         share = (self._done + iteration) / self._total
         if time.monotonic() >= self._next_line and share > 0:
             self._next_line = time.monotonic() + 10
             spent = time.monotonic() - self._began
             self._line(
-                f"{self._label} iteration {iteration}/{self._size}; {100 * share:.0f}% of all, "
+                f"{self._name} iteration {iteration}/{self._size}; {100 * share:.0f}% of all, "
                 f"{spent:.0f} s so far, about {spent / share - spent:.0f} s left"
             )
 
     def end(self) -> None:
+        """Announce that the present algorithm is done."""
         self._done += self._size
         if self._bar:
-            self._bar.update(self._task, completed=self._size)
-            self._bar.update(self._whole, completed=self._done)
-        self._line(f"{self._label}: done")
+            self._bar.update(self._size, self._done)
+        self._line(f"{self._name}: done")
 
     def close(self) -> None:
+        """Remove the bar and close progress.log."""
         if self._bar:
-            self._bar.stop()
+            self._bar.end()
         self._log.close()
 
     def _line(self, text: str) -> None:
@@ -242,14 +261,18 @@ def run_study(
     execute: Callable[[RunConfig, Callable[[], None]], int],
     quiet: bool,
 ) -> int:
-    """Run what is pending, one algorithm after the other, then report; the exit code."""
+    """Run the pending algorithms one after the other, write the results, return the exit code.
+
+    `execute(config, on_tick)` runs one of them, calls `on_tick` meanwhile, and returns its exit
+    code.
+    """
     with lock_directory(study.directory):
         pending = study.pending()
         progress = StudyProgress(study, pending, quiet)
         try:
             for label in pending:
                 progress.begin(label)
-                code = execute(study.runs[label], progress.look)
+                code = execute(study.runs[label], progress.refresh)
                 if code not in (0, Diverged.exit_code):
                     return code
                 progress.end()
@@ -259,8 +282,8 @@ def run_study(
 
 
 def report(study: Study, quiet: bool) -> int:
-    """Write the report and show it; the exit code."""
-    written = write_report(study)
+    """Write the results of a study and show them; return the exit code."""
+    written = write_results(study)
     if not quiet:
         print((study.directory / "summary.md").read_text(encoding="utf-8"))
         for path in written:

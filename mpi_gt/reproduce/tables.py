@@ -1,12 +1,13 @@
-"""What `reproduce` writes of a finished experiment: figure, table, claims."""
+"""The results of a finished study: figure, tables and claims."""
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import plots
+from ..algorithms import full_name
 from ..plots.metrics import draw_study
 from ..rundir.atomic import write_json
 from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     from .study import Study
 
 
-def write_report(study: "Study") -> list[Path]:
-    """metrics.csv, summary.json, summary.md, claims.json, figure.png and figure.pdf."""
+def write_results(study: "Study") -> list[Path]:
+    """Write metrics.csv, summary.json, summary.md, claims.json and figure.png and .pdf."""
     rows: list[dict[str, str]] = []
     results = {}
     for label, config in study.runs.items():
-        folder = Path(config.out or "")
-        rows += [{**row, "algorithm": label} for row in read_rows(folder / "metrics.csv")]
-        results[label] = json.loads((folder / "run.json").read_text())
+        directory = Path(config.out or "")
+        rows += [{**row, "algorithm": label} for row in read_rows(directory / "metrics.csv")]
+        results[label] = json.loads((directory / "run.json").read_text())
     target = study.directory
     with (target / "metrics.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -67,7 +68,7 @@ def write_report(study: "Study") -> list[Path]:
 def _summary(
     rows: Iterable[Mapping[str, Any]], label: str, run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Mean and range over seeds of the tail metrics, and what an iteration costs."""
+    """Return mean and range over seeds of the tail metrics, and time and bytes per iteration."""
     row: dict[str, Any] = {"algorithm": run["config"]["algorithm"]}
     for metric in METRICS:
         values = tail_by_seed(rows, label, metric)
@@ -82,40 +83,58 @@ def _summary(
 
 
 def _markdown(study: "Study", summary: Mapping[str, Any], claims: list[dict[str, Any]]) -> str:
+    lines = [
+        f"**{study.title}** ({study.note}). Mean over seeds and, in brackets, range over seeds of "
+        "the mean over the last fifth of the logged iterations.",
+        "",
+        *_method_table(summary),
+        "",
+        "Differences are paired over seeds, with 95% intervals. Each row shows the comparison that "
+        "decides the verdict: the one that speaks most strongly against the claim."
+        + _note_on_gtadam(summary),
+        "",
+        *_claim_table(claims),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _method_table(summary: Mapping[str, Any]) -> Iterator[str]:
     def span(row: Mapping[str, Any], metric: str, digits: str) -> str:
         cell = row[metric]
         return f"{cell['mean']:{digits}} [{cell['min']:{digits}}, {cell['max']:{digits}}]"
 
-    lines = [
-        f"**{study.title}** ({study.note}). Mean and range over seeds of the mean over the last "
-        "fifth of the logged iterations; time and bytes (all nodes, one seed) of an iteration.",
-        "",
-        "| method | loss | gap | ‖∇f(x̄)‖² | consensus | time | bytes |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    yield (
+        "| method | loss | gap | ‖∇f(x̄)‖² | consensus | time per iteration "
+        "| bytes per iteration (all nodes, one seed) |"
+    )
+    yield "|---|---|---|---|---|---|---|"
     for label, row in summary.items():
         if "error" in row:
-            lines.append(f"| {label} | diverged: {row['error']} | | | | | |")
+            yield f"| {full_name(label)} | diverged: {row['error']} | | | | | |"
             continue
-        lines.append(
-            f"| {label} | {span(row, 'loss', '.6g')} | "
+        yield (
+            f"| {full_name(label)} | {span(row, 'loss', '.6g')} | "
             + " | ".join(span(row, metric, ".2e") for metric in ("gap", "grad_norm2", "consensus"))
             + f" | {row['seconds_per_iteration'] * 1e6:.0f} µs "
             f"| {row['bytes_per_iteration']:,.0f} |"
         )
-    lines += [
-        "",
-        "Differences are paired over seeds, each interval is a 95% one; shown is the comparison "
-        "that decides. GTAdam is in none of the paper's claims.",
-    ]
-    lines += ["", "| claim of the paper | verdict | measured | against |", "|---|---|---|---|"]
+
+
+def _note_on_gtadam(summary: Mapping[str, Any]) -> str:
+    methods = {label.partition(":")[0] for label in summary}
+    return " The paper makes no claim about GTAdam." if "gtadam" in methods else ""
+
+
+def _claim_table(claims: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    yield "| claim of the paper | verdict | measured |"
+    yield "|---|---|---|"
     for claim in claims:
-        measured = "no such method ran" if claim["against"] is None else "one seed, no interval"
-        if claim["interval"] is not None:
+        if claim["against"] is None:
+            measured = "no such method ran"
+        elif claim["interval"] is None:
+            measured = f"{claim['measure']}: one seed, no interval"
+        else:
             low, high = claim["interval"]
-            measured = f"{claim['estimate']:.2e}, 95% in [{low:.2e}, {high:.2e}]"
-        lines.append(
-            f"| {claim['claim']} | **{claim['verdict']}** | {claim['measure']}: {measured} | "
-            f"{claim['against'] or '-'} |"
-        )
-    return "\n".join(lines) + "\n"
+            span = f"{claim['estimate']:.2e}, 95% interval [{low:.2e}, {high:.2e}]"
+            measured = f"{claim['measure']}: {span}"
+        yield f"| {claim['claim']} | **{claim['verdict']}** | {measured} |"

@@ -1,1 +1,1 @@
-"""The files of a run directory."""
+"""Run directories: the files of a run, written and read."""

@@ -1,4 +1,4 @@
-"""rundir.atomic."""
+"""Atomic writes: after a crash or on a full disk, a file is either old or new, never torn."""
 
 import contextlib
 import json
@@ -11,13 +11,18 @@ from ..errors import StorageError
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """All of it or, where something breaks, what was there before."""
+    """Replace a file by `content` as JSON; if that fails, the old file stays."""
     text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    write_atomic(path, [text.encode()], suffix=str(os.getpid()))  # others may write it as well
+    # two processes, the front end and root, write run.json
+    write_atomic(path, [text.encode()], suffix=str(os.getpid()))
 
 
 def write_atomic(path: Path, pieces: Iterable[Any], suffix: str = "part") -> None:
-    """Replace a file by these bytes: on the disk for good, or the old ones still there."""
+    """Replace a file by these bytes and sync it to disk; raise StorageError if that fails.
+
+    The bytes go into a hidden temporary file first, which is then renamed. `suffix` ends its
+    name: two processes that may write the same file need different ones.
+    """
     temporary = path.with_name(f".{path.name}.{suffix}")
     try:
         with temporary.open("wb") as file:
@@ -34,16 +39,16 @@ def write_atomic(path: Path, pieces: Iterable[Any], suffix: str = "part") -> Non
 
 
 def sync_folder(folder: Path) -> None:
-    """What was renamed there stays renamed when the machine goes down."""
+    """Sync a folder to disk, so that a rename in it survives a crash of the machine."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError:
-        pass  # a file system that cannot
+        pass  # this file system cannot sync a folder
     finally:
         os.close(handle)
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:
-    """With the path, which a failed write or fsync does not know."""
+    """Return a StorageError that names the path: that of a failed write or fsync does not."""
     return StorageError(f"cannot write {path}: {error.strerror or error}")

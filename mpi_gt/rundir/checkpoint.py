@@ -1,9 +1,9 @@
-"""One rank's part of a checkpoint: a State of arrays in a file that checks itself.
+"""Parts of a checkpoint: one file per rank, which holds a State and its own checksum.
 
-A file is a line of text, a line with the sha256 of all that follows, a line of JSON, and then the
-arrays as in a .npy file. Two slots are written in turn. A checkpoint counts where the parts of all
-ranks are sound and of the same iteration, so nothing else has to be written to complete it; each
-rank begins to overwrite the older slot only when all have written the newer one.
+A part is a line of text, a line with the sha256 of all that follows, a line of JSON, and then the
+arrays in .npy format. Two slots, a and b, are written in turn. A checkpoint is valid if the parts
+of all ranks are intact and of the same iteration, so no further file marks it as complete. A rank
+overwrites the older slot only after all ranks have written the newer one.
 """
 
 import hashlib
@@ -27,30 +27,32 @@ SLOTS = ("a", "b")
 
 
 class Unusable(Exception):
-    """This file is no part of a checkpoint of this run; the message says why."""
+    """A file that is no intact part of a checkpoint of this run; the message says why."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank needs to go on."""
+    """The part of one rank: all that the rank needs to resume."""
 
     header: Mapping[str, Any]  # identity, algorithm, iteration, node, bytes, seconds, ...
     arrays: Mapping[str, Array]
 
     @property
     def position(self) -> tuple[str, int]:
+        """The algorithm and the iteration."""
         return self.header["algorithm"], self.header["iteration"]
 
 
 def part_path(directory: Path, slot: int, node: int) -> Path:
+    """Return the path of one node's part in slot 0 or 1."""
     return directory / CHECKPOINTS / SLOTS[slot] / f"node-{node:05d}"
 
 
 def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:
-    """The State, any NamedTuple of arrays, with what is said of it."""
+    """Write a State, any NamedTuple of arrays, with this header."""
     stream = io.BytesIO()
-    told = {**header, "fields": list(state._fields)}
-    stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")
+    full_header = {**header, "fields": list(state._fields)}
+    stream.write(json.dumps(full_header, allow_nan=False).encode() + b"\n")
     for array in state:
         np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
     content = stream.getbuffer()
@@ -59,17 +61,17 @@ def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:
 
 
 def read_part(path: Path) -> Part:
-    """The part in that file; Unusable where a single bit of it is not as written."""
+    """Return the part in a file; raise Unusable if a single bit differs from what was written."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from None
-    begin = len(MAGIC) + 65
+    begin = len(MAGIC) + 65  # after the 64 digits of the sha256 and their line end
     if not content.startswith(MAGIC) or len(content) < begin:
-        raise Unusable(f"{path} is not a checkpoint, or cut off")
+        raise Unusable(f"{path} is not a checkpoint, or is cut off")
     payload = memoryview(content)[begin:]
     if hashlib.sha256(payload).hexdigest().encode() + b"\n" != content[len(MAGIC) : begin]:
-        raise Unusable(f"{path} is damaged: its sha256 is not the one it should have")
+        raise Unusable(f"{path} is damaged: its content does not match its sha256")
     stream = io.BytesIO(payload)
     header = json.loads(stream.readline())
     arrays = {
@@ -79,7 +81,7 @@ def read_part(path: Path) -> Part:
 
 
 def glance(path: Path) -> dict[str, Any]:
-    """What a part says of itself, unchecked and without its arrays; empty where it cannot."""
+    """Return the header of a part, not verified and without the arrays; empty if unreadable."""
     try:
         with path.open("rb") as file:
             if file.readline() != MAGIC:
@@ -92,7 +94,7 @@ def glance(path: Path) -> dict[str, Any]:
 
 
 def as_state(start: Any, part: Part) -> Any:
-    """The arrays of a part as the kind of State that the algorithm starts with."""
+    """Return the arrays of a part as a State like `start`; raise Unusable if they do not fit."""
     if tuple(part.arrays) != tuple(start._fields):
         raise Unusable(f"its arrays are {', '.join(part.arrays)}, not {', '.join(start._fields)}")
     for name, array in part.arrays.items():
@@ -103,6 +105,6 @@ def as_state(start: Any, part: Part) -> Any:
 
 
 def latest(directory: Path) -> dict[str, Any]:
-    """What root's newest part says of itself, as far as a glance tells; empty without one."""
+    """Return the header of root's newest part, not verified; empty if there is none."""
     headers = [glance(part_path(directory, slot, 0)) for slot in range(len(SLOTS))]
     return max(headers, key=lambda header: header.get("saved", 0.0))

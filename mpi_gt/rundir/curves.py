@@ -1,4 +1,4 @@
-"""The curves in metrics.csv: by algorithm, seed and iteration, as much of it as is sound."""
+"""Curves of metrics.csv by algorithm, seed and iteration; unreadable lines are skipped."""
 
 import csv
 import math
@@ -13,23 +13,36 @@ from .metrics_csv import METRICS
 
 Array = NDArray[Any]
 
+NUMBERS = (*METRICS, "seconds", "bytes")
+
+Cells = dict[tuple[int, int], list[float]]
+"""By (seed, iteration): the numbers of one row, in the order of NUMBERS."""
+
 
 @dataclass
 class Curve:
-    """One algorithm of one directory; metrics as (seeds, points), NaN where nothing was written."""
+    """The metrics of one algorithm in one run directory.
+
+    `across` has iteration, seconds and bytes, each (points,); `metrics` has (seeds, points), with
+    NaN for a missing cell.
+    """
 
     run: str
     algorithm: str
     seeds: list[int]
-    across: dict[str, Array]  # (points,) each
+    across: dict[str, Array]
     metrics: dict[str, Array]
 
     @property
     def points(self) -> int:
+        """The number of logged iterations."""
         return len(self.across["iteration"])
 
     def tail(self, metric: str) -> float | None:
-        """The mean over seeds and the last fifth of the logged iterations."""
+        """Return the mean over seeds and the last fifth of the logged iterations.
+
+        None: there is no such metric, or one of these values is not finite.
+        """
         if metric not in self.metrics:
             return None
         values = self.metrics[metric][:, -math.ceil(self.points / 5) :]
@@ -37,35 +50,29 @@ class Curve:
         return float(finite.mean()) if len(finite) and np.isfinite(values).all() else None
 
     def each(self, name: str) -> float | None:
-        """Seconds or bytes of one iteration."""
+        """Return the seconds or bytes per iteration."""
         last, iterations = self.across[name][-1], self.across["iteration"][-1]
         return float(last / iterations) if iterations > 0 and np.isfinite(last) else None
 
 
 def read_curves(path: Path, run: str) -> tuple[list[Curve], list[str]]:
-    """A curve an algorithm, and what is wrong with the file. A torn last line is left out."""
+    """Return one curve per algorithm, and messages about what is wrong with the file."""
     try:
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
-            found, bad = _cells(csv.reader(file))
+            by_algorithm, bad = _cells(csv.reader(file))
     except FileNotFoundError:
         return [], []
     except (OSError, csv.Error) as error:
         return [], [f"metrics.csv cannot be read: {error}"]
-    troubles = [f"metrics.csv: {bad} lines are torn or no numbers, and left out"] if bad else []
-    return [_curve(run, label, cells) for label, cells in found.items()], troubles
-
-
-NUMBERS = (*METRICS, "seconds", "bytes")
-
-
-Cells = dict[tuple[int, int], list[float]]
-"""By (seed, iteration), the numbers of one row in the order of NUMBERS."""
+    lines = "1 line" if bad == 1 else f"{bad} lines"
+    troubles = [f"metrics.csv: skipped {lines}, incomplete or not numeric"] if bad else []
+    return [_curve(run, label, cells) for label, cells in by_algorithm.items()], troubles
 
 
 def _cells(lines: Any) -> tuple[dict[str, Cells], int]:
-    """By algorithm; and how many lines make no sense."""
+    """Return the cells by algorithm, and the number of lines that cannot be read."""
     names: list[str] = next(lines, [])
-    found: dict[str, Cells] = {}
+    by_algorithm: dict[str, Cells] = {}
     bad = 0
     if not {"algorithm", "seed", "iteration", *NUMBERS} <= set(names):
         return {}, 1
@@ -76,10 +83,11 @@ def _cells(lines: Any) -> tuple[dict[str, Cells], int]:
             if len(line) != len(names):
                 raise ValueError
             values = [float(line[column] or "nan") for column in columns]
-            found.setdefault(line[label], {})[int(line[seed]), int(line[iteration])] = values
+            cells = by_algorithm.setdefault(line[label], {})
+            cells[int(line[seed]), int(line[iteration])] = values
         except ValueError:
             bad += 1
-    return found, bad
+    return by_algorithm, bad
 
 
 def _curve(run: str, label: str, cells: Cells) -> Curve:

@@ -1,4 +1,4 @@
-"""The directory of a run: choosing it, refusing one that is taken, clearing it of an old run."""
+"""Names of the files in a run directory; choosing, refusing and clearing such a directory."""
 
 import contextlib
 import itertools
@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import UserError
 
 CHECKPOINTS = "checkpoints"
-OUTPUTS = "final.part"  # outputs of a comparison that is not finished
+OUTPUTS = "final.part"  # outputs of the algorithms that are finished, in a run that is not
 WATCHDOG = "watchdog"  # reports of stuck ranks
 STOP_FILE = "stop"  # its presence asks a run to stop
 OWN_FILES = (
@@ -29,7 +29,8 @@ OWN_FILES = (
     "audit.json",
     "audit.png",
 )
-# beside these files; patterns, so that an --overwrite removes nothing of somebody else's
+# patterns of everything that a run can be resumed from; no broader than that, so that
+# --overwrite removes no file that is not a run's
 STATE = (
     f"{CHECKPOINTS}/[ab]/*node-*",
     f"{CHECKPOINTS}/[ab]",
@@ -43,7 +44,7 @@ OWN_NAMES = {*OWN_FILES, STOP_FILE, CHECKPOINTS, OUTPUTS, WATCHDOG}
 
 
 def reserve(name: str) -> Path:
-    """runs/<time>-<name>, made now: of two runs in one second, each has its own."""
+    """Create runs/<time>-<name> and return it; a number is added if it exists already."""
     base = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     for number in itertools.count(1):
         path = Path("runs", base if number == 1 else f"{base}-{number}")
@@ -65,36 +66,36 @@ def release_reserved(path: Path) -> None:
 
 
 def require_free(path: Path, overwrite: bool) -> None:
-    """Refuse a path that holds something already, or that could not be written to anyway."""
+    """Raise UserError if the path exists (unless `overwrite`) or cannot be a run directory."""
     try:
         if os.path.lexists(path) and not path.is_dir():
-            raise UserError(f"{path} is no directory for a run's output")
+            raise UserError(f"{path} is not a directory, and cannot hold a run")
         if path.exists() and not overwrite:
             raise UserError(f"{path} exists; give another --out, or --overwrite to replace its run")
         for name in OWN_FILES:
             if (path / name).is_dir():
-                raise UserError(f"{path / name} is a directory: no run was written there")
+                raise UserError(f"{path / name} is a directory, so {path} is not a run directory")
     except OSError as error:
         raise UserError(f"cannot write to {path}: {error.strerror}") from None
 
 
 def clear(path: Path, state: bool) -> None:
-    """Remove what an earlier run has left there, with or without what it could go on from.
+    """Remove the results of an earlier run and, with `state`, its checkpoints and outputs.
 
-    run.json and metrics.csv are in use by now, and stay.
+    run.json and metrics.csv stay: the new run already uses them.
     """
     results = [name for name in OWN_FILES if name not in ("run.json", "metrics.csv")]
     for pattern in (*results, *REMAINS, *(STATE if state else ())):
-        for found in path.glob(pattern):
-            if not found.is_dir():
-                found.unlink(missing_ok=True)
+        for match in path.glob(pattern):
+            if not match.is_dir():
+                match.unlink(missing_ok=True)
             else:
-                with contextlib.suppress(OSError):  # somebody else's files are in it
-                    found.rmdir()
+                with contextlib.suppress(OSError):  # it holds files that are not a run's
+                    match.rmdir()
 
 
 def remove_run(path: Path) -> None:
-    """Remove a whole run."""
+    """Remove all files of a run."""
     clear(path, state=True)
     for name in ("run.json", "metrics.csv"):
         (path / name).unlink(missing_ok=True)

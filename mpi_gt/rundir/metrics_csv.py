@@ -1,4 +1,4 @@
-"""Numbers of whole runs, out of the rows of metrics.csv."""
+"""metrics.csv: its columns, and the readers of its rows (`curves` reads whole curves)."""
 
 import csv
 import io
@@ -9,9 +9,11 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
+TAIL = 20_000  # bytes that are read from the end of metrics.csv
+
 
 class MetricsRow(NamedTuple):
-    """Of metrics.csv: what it is of, the metrics, and what they took."""
+    """One row: algorithm, seed and iteration, then the metrics, then the cost so far."""
 
     algorithm: str
     seed: int
@@ -31,17 +33,18 @@ METRICS = COLUMNS[3:-2]
 
 
 class MetricsBlock(NamedTuple):
-    """The rows of one measurement, which differ in the seed and the metrics."""
+    """The rows of one measurement, which differ only in the seed and the metrics."""
 
     algorithm: str
     seeds: Sequence[int]
     iteration: int
     metrics: Sequence[Sequence[float] | None]
-    """In the order of METRICS, a number a seed; None where there is no such metric."""
+    """In the order of METRICS, one number per seed; None: the run has no such metric."""
     seconds: float
     bytes: int
 
     def rows(self) -> Iterator[MetricsRow]:
+        """Return the rows, one per seed."""
         return map(
             MetricsRow,
             repeat(self.algorithm),
@@ -67,28 +70,25 @@ def read_metrics(path: Path) -> dict[str, list[dict[str, str]]]:
     return dict(rows)
 
 
-TAIL = 20_000  # bytes at the end of metrics.csv that are looked at
-
-
 def read_last_row(path: Path) -> dict[str, str]:
-    """The last whole row of metrics.csv; empty without one."""
+    """Return the last complete row of a run directory's metrics.csv; empty if there is none."""
     rows = read_last_rows(path)
     return rows[-1] if rows else {}
 
 
 def read_last_rows(path: Path) -> list[dict[str, str]]:
-    """Whole rows from the end of metrics.csv, some of them."""
+    """Return the complete rows among the last TAIL bytes of a run directory's metrics.csv."""
     try:
         with (path / "metrics.csv").open("rb") as file:
             names = file.readline().decode().strip().split(",")
             begin = file.tell()
             file.seek(max(begin, os.fstat(file.fileno()).st_size - TAIL))
-            cut = file.tell() > begin  # in the middle of a row
+            starts_inside_row = file.tell() > begin
             lines = file.read().decode(errors="replace").rpartition("\n")[0].splitlines()
     except OSError:
         return []
     rows = []
-    for line in lines[1:] if cut else lines:
+    for line in lines[1:] if starts_inside_row else lines:
         cells = line.rsplit(",", len(names) - 1)
         if len(cells) == len(names):
             rows.append(dict(zip(names, cells, strict=True)))

@@ -1,7 +1,7 @@
-"""The files of a run while it writes them: metrics.csv, and the outputs on their way to final.npz.
+"""The run directory while its run is alive: metrics.csv, and the outputs until final.npz.
 
-Both can be taken up again: of metrics.csv a checkpoint knows the length and the sha256, and each
-algorithm's output waits in a file of its own until the run is complete.
+A run can be resumed because a checkpoint holds the length and the sha256 of metrics.csv, and
+because each algorithm's output stays in a file of its own until the run is complete.
 """
 
 import csv
@@ -27,11 +27,11 @@ from .metrics_csv import COLUMNS, MetricsBlock, parse_rows
 
 Array = NDArray[Any]
 
-PATIENCE = 10  # seconds that the ranks of a killed run may need to be gone
+PATIENCE = 10  # seconds that the ranks of a killed run may need to end
 
 
 class RunDirectory:
-    """The directory of one run, held by a lock on metrics.csv as long as the run is alive."""
+    """The directory of one run, with a lock on metrics.csv for as long as the run is alive."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class RunDirectory:
             self._metrics = self._table.open("ab+")
         except OSError as error:
             raise UserError(f"cannot write to {path}: {error.strerror or error}") from None
-        for _ in range(10):  # somebody who looks whether it is held, holds it for a moment
+        for _ in range(10):  # `is_held` in another process takes the lock for a moment
             try:
                 fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -53,19 +53,20 @@ class RunDirectory:
         self._digest = hashlib.sha256()
 
     def begin(self) -> None:
-        """metrics.csv anew."""
+        """Empty metrics.csv and write its header line."""
         self._metrics.truncate(0)
         self._digest = hashlib.sha256()
         self._write(",".join(COLUMNS) + "\n")
 
     def truncate_metrics(self, mark: Mapping[str, Any]) -> None:
-        """metrics.csv as it was at that mark."""
+        """Cut metrics.csv to its length at that mark."""
         self._metrics.seek(0)
         self._digest = hashlib.sha256(self._metrics.read(mark["length"]))
         self._metrics.truncate(mark["length"])
 
     def append(self, block: MetricsBlock) -> None:
-        """Its rows, by the operator `%`, which takes half the time of the module csv."""
+        """Append the rows of one measurement to metrics.csv."""
+        # `%` takes half the time of the module csv
         label = _quoted(block.algorithm).replace("%", "%%")
         cells = ",".join(["" if values is None else "%r" for values in block.metrics])
         line = f"{label},%d,{block.iteration},{cells},{block.seconds!r},{block.bytes}\n"
@@ -85,19 +86,19 @@ class RunDirectory:
         self._digest.update(content)
 
     def sync(self) -> None:
-        """metrics.csv is on the disk for good."""
+        """Sync metrics.csv to disk."""
         try:
             os.fsync(self._metrics.fileno())
         except OSError as error:
             raise storage_error(self._table, error) from error
 
     def mark(self) -> dict[str, Any]:
-        """Length and sha256 of metrics.csv so far."""
+        """Return the length and the sha256 of metrics.csv so far."""
         length = os.fstat(self._metrics.fileno()).st_size
         return {"length": length, "sha256": self._digest.hexdigest()}
 
     def rows_until(self, mark: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """The rows of metrics.csv at that mark; None where it is not as it was then."""
+        """Return the rows of metrics.csv up to that mark; None if its content has changed."""
         self._metrics.seek(0)
         content = self._metrics.read(mark["length"])
         if hashlib.sha256(content).hexdigest() != mark["sha256"]:
@@ -105,7 +106,10 @@ class RunDirectory:
         return parse_rows(content)
 
     def save_output(self, name: str, parts: Iterable[Array], shape: tuple[int, ...]) -> str:
-        """Keep the array `name` of all nodes, one node in memory at a time; its sha256."""
+        """Save the array `name` of all nodes and return the sha256 of its file.
+
+        `parts` yields it node by node, so that only one node's part is in memory.
+        """
         digest = hashlib.sha256()
 
         def pieces() -> Iterable[Any]:
@@ -129,7 +133,7 @@ class RunDirectory:
         return digest.hexdigest()
 
     def has_output(self, name: str, sha256: str) -> bool:
-        """Whether that output is there as it was saved."""
+        """Return whether that output exists with this sha256."""
         try:
             with self._output(name).open("rb") as file:
                 digest = hashlib.sha256()
@@ -140,18 +144,18 @@ class RunDirectory:
         return digest.hexdigest() == sha256
 
     def _output(self, name: str) -> Path:
-        # a label may hold any character; its hash is a name on every file system
+        # a label may hold any character, but a file name may not: use its hash
         return self.path / OUTPUTS / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.npy"
 
     def write_final(self, outputs: Iterable[str]) -> None:
-        """The run is complete: its outputs become final.npz."""
+        """Write the outputs of a complete run to final.npz, and remove their files."""
         target, temporary = self.path / "final.npz", self.path / ".final.npz.part"
         names = list(outputs)
         if names:
             try:
                 with zipfile.ZipFile(temporary, "w") as archive:
                     for name in names:
-                        # a fixed date: the same run, the same file
+                        # a fixed date: the same run gives the same bytes
                         member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
                         with (
                             archive.open(member, "w", force_zip64=True) as stream,
@@ -164,21 +168,21 @@ class RunDirectory:
         shutil.rmtree(self.path / OUTPUTS, ignore_errors=True)
 
     def unlock(self) -> None:
-        """Let another run have the directory."""
+        """Release the lock on the directory."""
         self._metrics.close()
 
 
 def require_unused(path: Path) -> None:
-    """Refuse a directory in which a living run is at work."""
+    """Raise UserError if a run is alive in this directory, after waiting for it to end."""
     end = time.monotonic() + PATIENCE
     while is_held(path):
         if time.monotonic() > end:
-            raise UserError(f"another run is at work in {path}")
+            raise UserError(f"another run is using {path}")
         time.sleep(0.1)
 
 
 def is_held(path: Path) -> bool | None:
-    """Whether a living run holds that directory; None where there is nothing to hold."""
+    """Return whether a live run has locked the directory; None if there is no file to lock."""
     try:
         with (path / "metrics.csv").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -191,6 +195,7 @@ def is_held(path: Path) -> bool | None:
 
 @cache
 def _quoted(word: str) -> str:
+    """Return the word as a cell of a .csv file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow([word])
     return text.getvalue()

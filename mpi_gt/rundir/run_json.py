@@ -1,4 +1,7 @@
-"""run.json on the disk: whole or not at all, and true to the end. Needs nothing slow to import."""
+"""run.json: read, and kept true from the launch of a run to its end.
+
+The front end imports this module, so it must not import numpy.
+"""
 
 import contextlib
 import json
@@ -14,7 +17,7 @@ from .atomic import write_atomic, write_json
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """The content of run.json in that directory; empty where there is none that can be read."""
+    """Return the content of run.json in that directory; empty if it cannot be read."""
     try:
         facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -23,25 +26,26 @@ def read_facts(path: Path) -> dict[str, Any]:
 
 
 def process_facts() -> dict[str, Any]:
-    """Who is at work: with these `mpi-gt status` can tell whether it still is."""
+    """Return host and pid of this process: `mpi-gt status` checks whether it is alive."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
 
 
 def mark_running(path: Path, facts: Mapping[str, Any]) -> Callable[[], None]:
-    """Say in run.json that a run is on its way; what takes that back, if it never comes to be.
+    """Write to run.json that a run is starting, with `facts`; return a function that undoes it.
 
-    `facts` is added to what a run that goes on has there already.
+    The caller calls that function if the run never starts. It does nothing once another process
+    has changed run.json.
     """
     file = path / "run.json"
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     before = file.read_bytes() if file.exists() else None
     path.mkdir(parents=True, exist_ok=True)
     write_json(file, {**facts, "status": "running", "process": process_facts()})
-    announced = file.read_bytes()
+    written = file.read_bytes()
 
     def undo() -> None:
         with contextlib.suppress(OSError, StorageError):
-            if file.read_bytes() != announced:
+            if file.read_bytes() != written:
                 return
             if before is not None:
                 write_atomic(file, [before])
@@ -54,19 +58,22 @@ def mark_running(path: Path, facts: Mapping[str, Any]) -> Callable[[], None]:
 
 
 def ranks_are_up(path: Path) -> bool:
-    """Whether all ranks are up and heed signals: root has written what they are."""
+    """Return whether all ranks have started and handle signals.
+
+    Only then does root write the graph to run.json.
+    """
     return "graph" in read_facts(path)
 
 
 def mark_failed(path: Path, error: str, exit_code: int) -> None:
-    """Make the run.json of a run that cannot say so itself tell how it ended."""
+    """Mark a run as failed in its run.json, if the run could not do so itself."""
     facts = read_facts(path)
     if facts.get("status") != "running":
-        return  # there is no run to speak of, or it has told
+        return  # there is no run, or it wrote itself how it ended
     facts.update(status="failed", error=error, exit_code=exit_code)
     try:
         write_json(path / "run.json", facts)
-    except StorageError:  # the disk is full: a word of the same length needs no room
+    except StorageError:  # the disk is full, but a word of the same length needs no space
         with contextlib.suppress(OSError), (path / "run.json").open("rb+") as file:
             text = file.read().replace(b'"status": "running"', b'"status": "failed" ', 1)
             file.seek(0)
@@ -74,10 +81,11 @@ def mark_failed(path: Path, error: str, exit_code: int) -> None:
 
 
 def resume_hint(out: Path) -> str:
-    return f"to go on: mpi-gt resume {shlex.quote(str(out))}"
+    """Return the end of a message: the command that resumes the run."""
+    return f"to continue: mpi-gt resume {shlex.quote(str(out))}"
 
 
 def read_profile(path: Path) -> dict[str, Any]:
-    """profile.json of a run directory."""
-    found: dict[str, Any] = json.loads((path / "profile.json").read_text(encoding="utf-8"))
-    return found
+    """Return the content of profile.json in a run directory."""
+    profile: dict[str, Any] = json.loads((path / "profile.json").read_text(encoding="utf-8"))
+    return profile

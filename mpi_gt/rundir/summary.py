@@ -1,4 +1,4 @@
-"""rundir.summary."""
+"""Summaries of a run's metrics: rows of a comparison, tails by seed, results of a sweep."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,10 @@ from .metrics_csv import METRICS
 def summarise(
     rows: Iterable[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Each algorithm's row of a comparison.
+    """Return one summary per algorithm of a comparison.
 
     Metrics are means over seeds and over the last fifth of the logged iterations;
-    `first_below_1e-3` is the first logged iteration at which the mean gap is.
+    `first_below_1e-3` is the first logged iteration at which the mean gap is below 1e-3.
     """
     gathered: dict[str, dict[int, list[Mapping[str, Any]]]] = {label: {} for label in results}
     for row in rows:
@@ -41,12 +41,13 @@ def summarise(
 
 
 def mean_of(values: list[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if there are none."""
     numbers = [value for value in values if value is not None]
     return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 def tail_by_seed(rows: Iterable[Mapping[str, Any]], label: str, metric: str) -> list[float]:
-    """For each seed the mean over the last fifth of the logged iterations; empty without values."""
+    """Return per seed the mean over the last fifth of the logged iterations; empty if no values."""
     by_seed: dict[str, list[tuple[int, float]]] = {}
     for row in rows:
         if row["algorithm"] == label and row[metric] not in (None, ""):
@@ -60,7 +61,7 @@ def tail_by_seed(rows: Iterable[Mapping[str, Any]], label: str, metric: str) -> 
 
 
 class Swept(Protocol):
-    """What a sweep needs of an entry."""
+    """An entry of a sweep: a method at one stepsize."""
 
     @property
     def label(self) -> str: ...
@@ -71,17 +72,17 @@ class Swept(Protocol):
 
 
 def sweep_of(summary: Mapping[str, Mapping[str, Any]], entries: Iterable[Swept]) -> dict[str, Any]:
-    """Each method's tail loss and gap at each stepsize (None: diverged), and where it is best."""
+    """Return per method the tail loss and gap at each stepsize (None: diverged), and the best."""
     sweep: dict[str, Any] = {}
     for entry in entries:
         row = summary[entry.label]
-        of = sweep.setdefault(entry.method, {"lr": [], "loss": [], "gap": []})
-        of["lr"].append(entry.lr)
+        results = sweep.setdefault(entry.method, {"lr": [], "loss": [], "gap": []})
+        results["lr"].append(entry.lr)
         for metric in ("loss", "gap"):
-            of[metric].append(row.get(metric))
-    for of in sweep.values():
+            results[metric].append(row.get(metric))
+    for results in sweep.values():
         for metric in ("loss", "gap"):
-            pairs = zip(of[metric], of["lr"], strict=True)
+            pairs = zip(results[metric], results["lr"], strict=True)
             best = min((pair for pair in pairs if pair[0] is not None), default=None)
-            of[f"best_{metric}"] = None if best is None else {metric: best[0], "lr": best[1]}
+            results[f"best_{metric}"] = None if best is None else {metric: best[0], "lr": best[1]}
     return sweep

@@ -1,4 +1,4 @@
-"""rundir.watchdog_reports."""
+"""Reports of the watchdog: one JSON file per rank that waited too long."""
 
 import contextlib
 import json
@@ -9,13 +9,16 @@ from .layout import WATCHDOG
 
 
 def forget_reports(directory: Path) -> None:
-    """Those of an earlier run, before a new one starts: they would be taken for its own."""
+    """Remove the reports of an earlier run, lest they be taken for those of the new one."""
     for path in (directory / WATCHDOG).glob("node-*.json"):
         path.unlink(missing_ok=True)
 
 
 def read_reports(directory: Path | None) -> list[dict[str, Any]]:
-    """All ranks' reports, first that of who was stuck first: the others waited for its like."""
+    """Return the reports of all ranks, the one that was stuck first in front.
+
+    The others may only have waited for a rank that was stuck itself.
+    """
     reports = []
     for path in sorted((directory / WATCHDOG).glob("node-*.json")) if directory is not None else ():
         with contextlib.suppress(OSError, ValueError):

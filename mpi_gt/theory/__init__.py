@@ -1,4 +1,4 @@
-"""The convergence theory of the paper as functions: as it is printed, and corrected."""
+"""The convergence theory of the paper as functions, in two forms: as printed, and corrected."""
 
 from .base import Condition, Form
 from .corrected import DIFFERENCES, Corrected

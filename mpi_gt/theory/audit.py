@@ -1,4 +1,4 @@
-"""The theory measured on a run: every sum of the lemmas, at every iteration, over all nodes."""
+"""Audit of the theory on a run: every sum of the lemmas, measured at every iteration."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ IDENTITIES = {
     "c": "zbar+ - zbar = -alpha mean(beta1/(1-beta1) (V+^(-1/2) - V^(-1/2)) m + V+^(-1/2) s)",
     "d": "zbar - xbar = -alpha beta1/(1-beta1) mean(V^(-1/2) m)",
 }
-TOLERANCES = {"float64": 1e-10, "float32": 1e-4}  # of the identities, relative to 1 + their size
+TOLERANCES = {"float64": 1e-10, "float32": 1e-4}  # relative to 1 + the size of both sides
 
 
 def make_audit(
@@ -32,21 +32,24 @@ def make_audit(
     graph: Mapping[str, Any],
     on_root: Callable[[Callable[[], Any]], Any],
 ) -> "Audit":
-    """Every rank's; `constants` are this node's, `graph` is root's facts of it."""
+    """Return the audit of a run. Collective: every rank calls it.
+
+    `constants` are those of this node's f_i; `graph` holds the facts of the graph, on root only.
+    """
     assert constants is not None
     algorithm = audited_algorithm(config)
     nodes = node.gather(constants)
 
-    def ask() -> tuple[Setting, ProblemConstants]:
+    def make_setting() -> tuple[Setting, ProblemConstants]:
         assert nodes is not None
         known = combine(config, nodes)
         return setting_of(algorithm, known, node.nodes, graph["rho_A"]), known
 
-    return Audit(node, problem, algorithm, config.seed_list, on_root(ask))
+    return Audit(node, problem, algorithm, config.seed_list, on_root(make_setting))
 
 
 class Audit:
-    """Looks at each step of a run. All ranks measure, root keeps; the report is root's."""
+    """An observer of every step of a run. All ranks measure; only root keeps the sums."""
 
     def __init__(
         self,
@@ -61,21 +64,22 @@ class Audit:
         self._algorithm = algorithm
         self._seeds = seeds
         self._root = root
-        self._dtype = np.dtype(np.float64)  # that of the run
+        self._dtype = np.dtype(np.float64)  # of the states; known at the first step
         self._forms = [form(root[0]) for form in FORMS] if root else []
-        self._rows: list[Array] = []  # means over seeds, one row an iteration
-        self._steps: dict[str, Step] = {}  # Lemma 1 at its tightest, by form
-        self._identities = dict.fromkeys(IDENTITIES, (0.0, 0.0))  # largest error, and relative
+        self._rows: list[Array] = []  # means over seeds, one row per iteration
+        self._steps: dict[str, Step] = {}  # by form, the step at which Lemma 1 is tightest
+        # the largest error of each, absolute and relative
+        self._identities = dict.fromkeys(IDENTITIES, (0.0, 0.0))
 
     def observe(self, t: int, before: Any, after: Any) -> None:
-        """The sums of iteration t, from the states at t and t + 1."""
+        """Measure the sums of iteration t from the states at t and t + 1. Collective."""
         b1, node = self._algorithm.beta1, self._node
         if t == 1:
             self._xbar = self._zbar = self._mean(before.x)
             self._dtype = before.x.dtype
         x, s, m, v, g = (array.astype(np.float64) for array in before)
         root = 1 / np.sqrt(after.v.astype(np.float64))
-        # m is zero at first, and v, not clipped yet, may be as well
+        # at t = 1 m is zero, and v, which is not clipped yet, may be zero too
         old_m = m / np.sqrt(v) if t > 1 else np.zeros_like(m)
         vectors = [after.x, s, m, v, after.v, g, root * (b1 * m + (1 - b1) * s), root * s]
         vectors += [root * m - old_m, old_m]
@@ -90,9 +94,9 @@ class Audit:
         squares = [_square(one - mean) for one, mean in pairs]
         squares += [_square(one) for one in (eta, x, s, m, v)]
         scalars = np.stack([*squares, loss, next_loss], axis=-1)
-        told = node.mean(np.concatenate([scalars, gradient], axis=-1), everywhere=False)
-        if told is not None:
-            self._keep(t, told, means[2])
+        measured = node.mean(np.concatenate([scalars, gradient], axis=-1), everywhere=False)
+        if measured is not None:
+            self._keep(t, measured, means[2])
             self._check_identities((xbar, zbar), means)
 
     def _mean(self, z: Array) -> Array:
@@ -100,12 +104,12 @@ class Audit:
         assert mean is not None
         return mean
 
-    def _keep(self, t: int, told: Array, mbar: Array) -> None:
-        """One row of what was measured, and Lemma 1 for each seed."""
+    def _keep(self, t: int, measured: Array, mbar: Array) -> None:
+        """Append one row of sums, and check Lemma 1 for each seed."""
         n = self._node.nodes
-        x, s, m, v, v_next, noise, *sizes = n * told[:, :10].T
-        loss, next_loss = told[:, 10], told[:, 11]
-        gradient = _square(told[:, 12:])
+        x, s, m, v, v_next, noise, *sizes = n * measured[:, :10].T
+        loss, next_loss = measured[:, 10], measured[:, 11]
+        gradient = _square(measured[:, 12:])
         if t == 1:
             self._start = loss, x, v, s
             self._loss = loss
@@ -122,19 +126,18 @@ class Audit:
         """Keep the step at which Lemma 1 is nearest to failing."""
         curve = Curve(left, right, floor)
         at = curve.worst()
-        found = Step(
-            t, self._seeds[at], float(left[at]), float(right[at]), bool(curve.violated[at])
-        )
-        kept = self._steps.get(form.name)
-        if kept is None or _tightness(found) > _tightness(kept):
-            self._steps[form.name] = found
+        step = Step(t, self._seeds[at], float(left[at]), float(right[at]), bool(curve.violated[at]))
+        tightest = self._steps.get(form.name)
+        if tightest is None or _tightness(step) > _tightness(tightest):
+            self._steps[form.name] = step
 
     @property
     def _rounding(self) -> float:
-        """What rounding may do to a vector, relative to its size."""
+        """A bound on the rounding error of a vector, relative to its size."""
         return 100 * float(np.finfo(self._dtype).eps)
 
     def _check_identities(self, now: tuple[Array, Array], means: list[Array]) -> None:
+        """Keep the largest error of each identity; `now` is xbar and zbar at t."""
         a, b1 = self._algorithm.lr, self._algorithm.beta1
         xbar, zbar = now
         share = b1 / (1 - b1)
@@ -155,7 +158,10 @@ class Audit:
             )
 
     def report(self) -> tuple[dict[str, Any], dict[str, dict[str, Curve]]] | None:
-        """What audit.json says, and both sides of every statement by form; on root."""
+        """Return the content of audit.json, and the curves of every statement by form.
+
+        None on ranks other than root.
+        """
         if self._root is None:
             return None
         setting, known = self._root
@@ -165,12 +171,14 @@ class Audit:
         rounding = sums._replace(**dict(zip("xsmv", floors, strict=True)))
         loss, *deltas = (float(values.mean()) for values in self._start)
         start = Start(loss - known.values["f_star"], *deltas)
-        found = {form.name: curves(form, sums, start, fall, rounding) for form in self._forms}
+        curves_by_form = {
+            form.name: curves(form, sums, start, fall, rounding) for form in self._forms
+        }
         by_form = {
-            form.name: verdicts(form, found[form.name], self._steps[form.name])
+            form.name: verdicts(form, curves_by_form[form.name], self._steps[form.name])
             for form in self._forms
         }
-        told = {
+        by_statement = {
             name: {form: statements[name] for form, statements in by_form.items()}
             for name in by_form["paper"]
         }
@@ -180,14 +188,14 @@ class Audit:
             "constants": known.table(),
             "start": {**start._asdict(), "delta": start.delta},
             "sums": {**lasts, "T": len(self._rows)},
-            "identities": self._told_identities(),
-            "lemmas": {name: told[name] for name in "123456"},
-            "theorem": told["theorem"],
-            "corollary": told["corollary"],
+            "identities": self._identity_verdicts(),
+            "lemmas": {name: by_statement[name] for name in "123456"},
+            "theorem": by_statement["theorem"],
+            "corollary": by_statement["corollary"],
             "differences": list(DIFFERENCES),
-        }, found
+        }, curves_by_form
 
-    def _told_identities(self) -> dict[str, dict[str, Any]]:
+    def _identity_verdicts(self) -> dict[str, dict[str, Any]]:
         tolerance = TOLERANCES[self._dtype.name]
         return {
             name: {
@@ -204,6 +212,6 @@ def _square(vectors: Array) -> Array:
 
 
 def _tightness(step: Step) -> tuple[bool, float]:
-    """A violation before any other step, then by the ratio of the sides."""
+    """Return a sort key: a violation is tighter than any other step, then the ratio decides."""
     ratio = step.ratio
     return step.violated, -np.inf if ratio is None else ratio

@@ -1,4 +1,4 @@
-"""What the paper's statements and the corrected ones have in common."""
+"""The form of the theory: constants, conditions and bounds that both forms have."""
 
 import math
 from abc import ABC, abstractmethod
@@ -11,18 +11,19 @@ from .setting import Setting, Start, Sums, Value
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition on alpha: it must lie in (low, high]; nowhere, where `high` is None."""
+    """One condition on alpha: it must lie in (low, high]. If `high` is None, no alpha meets it."""
 
     name: str
     low: float
     high: float | None
     excess: float
-    """How many times what the condition allows the given alpha takes: met up to 1."""
+    """The left side of the condition over its right side at the given alpha: met up to 1."""
     least: float = 0.0
-    """The same at the best of all alphas: none meets the condition where it is more than 1."""
+    """The smallest excess over all alphas: if it is more than 1, no alpha meets the condition."""
 
     @property
     def met(self) -> bool:
+        """True if the given alpha meets the condition."""
         return self.excess <= 1
 
 
@@ -30,16 +31,17 @@ class Condition:
 class Form(ABC):
     """The constants, conditions and right sides of Lemmas 1 to 6, Theorem 1 and Corollary 1.
 
-    N2', N3' and N4' are `N2p`, `N3p` and `N4p`. A right side that does not exist is infinite.
+    The paper's N2', N3' and N4' are `N2p`, `N3p` and `N4p`. A bound that does not exist is
+    infinite.
     """
 
     setting: Setting
 
     name: ClassVar[str]
     constants: ClassVar[tuple[str, ...]]
-    """What is worth showing, in order."""
+    """The names of the constants to show, in this order."""
 
-    # Lemma 1; M1 is where the two differ
+    # Lemma 1; of its constants only M1 differs between the two forms
     @property
     def _weight(self) -> float:
         of = self.setting
@@ -73,7 +75,7 @@ class Form(ABC):
 
     @property
     def descent(self) -> float:
-        """alpha (vmax^-½ - alpha vmin^-½/2 - alpha (L+1)/vmin), which multiplies ||grad f||²."""
+        """The factor alpha (vmax^-½ - alpha vmin^-½/2 - alpha (L+1)/vmin) of ||grad f||²."""
         of = self.setting
         return of.alpha * (1 / math.sqrt(of.vmax) - of.alpha * self._curvature)
 
@@ -84,19 +86,23 @@ class Form(ABC):
 
     @abstractmethod
     def lemma1(self, sums: Sums) -> Value:
-        """The right side, where f(z+) - f(z) + descent ||grad f||² is the left one."""
+        """Return the right side of Lemma 1; the left one is f(z+) - f(z) + descent ||grad f||²."""
 
     def lemma2(self, sums: Sums) -> Value:
+        """Return the bound on the sum of ||m - m~||²."""
         return 4 * sums.s
 
     @abstractmethod
-    def lemma3(self, sums: Sums, start: Start) -> Value: ...
+    def lemma3(self, sums: Sums, start: Start) -> Value:
+        """Return the bound on the sum of ||x - x~||²."""
 
     @abstractmethod
-    def lemma4(self, sums: Sums, start: Start) -> Value: ...
+    def lemma4(self, sums: Sums, start: Start) -> Value:
+        """Return the bound on the sum of ||m~||²."""
 
     @abstractmethod
-    def lemma5(self, sums: Sums, start: Start) -> Value: ...
+    def lemma5(self, sums: Sums, start: Start) -> Value:
+        """Return the bound on the sum of ||v - v~||²."""
 
     # Lemma 6
     @property
@@ -116,6 +122,7 @@ class Form(ABC):
     def N4(self) -> float: ...
 
     def lemma6(self, sums: Sums, start: Start) -> Value:
+        """Return the bound on the sum of ||s - s~||²."""
         of = self.setting
         rest = of.n * sums.T * self.N3 * of.sigma2 + self.N4 * start.delta
         return 2 * (of.n * of.alpha**2 * self.N2 * sums.gradient + rest)
@@ -135,12 +142,12 @@ class Form(ABC):
 
     @property
     def gain(self) -> float:
-        """alpha (vmax^-½ - alpha N2'): the bounds are finite where it is positive."""
+        """The divisor alpha (vmax^-½ - alpha N2'): the bounds are finite if it is positive."""
         of = self.setting
         return of.alpha * (1 / math.sqrt(of.vmax) - of.alpha * self.N2p)
 
     def theorem(self, T: Value, start: Start) -> Value:
-        """The bound on the mean of ||grad f(xbar_t)||² over t = 1..T."""
+        """Return the bound on the mean of ||grad f(xbar_t)||² over t = 1..T."""
         if not self.gain > 0:
             return math.inf + 0 * T
         total = start.descent + self.N4p * start.delta + T * self.N3p * self.setting.sigma2
@@ -148,25 +155,26 @@ class Form(ABC):
 
     @abstractmethod
     def corollary(self, T: Value, start: Start) -> Value:
-        """The bound on the mean optimality gap over t = 1..T."""
+        """Return the bound on the mean optimality gap over t = 1..T."""
 
-    # what alpha may be
+    # conditions on alpha
     @abstractmethod
     def _simple_conditions(self) -> list[tuple[str, float]]:
-        """Name and largest alpha of the conditions of Lemma 6."""
+        """Return the name and the largest alpha of each condition of Lemma 6."""
 
     def lemma6_conditions(self) -> list[Condition]:
+        """Return the conditions of Lemma 6."""
         return [
             Condition(name, 0.0, high, self.setting.alpha / high)
             for name, high in self._simple_conditions()
         ]
 
     def conditions(self) -> list[Condition]:
-        """Those of Lemma 6 and that of Theorem 1."""
+        """Return the conditions of Lemma 6 and that of Theorem 1."""
         of = self.setting
 
         def load(alpha: float) -> float:
-            """How many times vmax^-½ alpha N2' is."""
+            """Return alpha N2' as a multiple of vmax^-½."""
             return alpha * type(self)(replace(of, alpha=alpha)).N2p * math.sqrt(of.vmax)
 
         low, high, least = where_below_one(load, falls_first=of.momentum > 0)
@@ -177,10 +185,11 @@ class Form(ABC):
 def where_below_one(
     load: Callable[[float], float], falls_first: bool
 ) -> tuple[float, float | None, float]:
-    """The interval of alphas on which `load` is below one (None: nowhere), and its least value.
+    """Return the interval of alphas on which `load` is below one, and the least value of `load`.
 
-    It is a sum of powers of alpha with positive factors, so its logarithm is convex in that of
-    alpha; only with momentum is there a negative power.
+    The end of the interval is None if there is no such alpha. `load` is a sum of powers of alpha
+    with positive factors, so log(load) is convex in log(alpha). `falls_first`: one power is
+    negative (there is momentum), so `load` falls before it rises.
     """
 
     def height(u: float) -> float:
@@ -206,7 +215,7 @@ def where_below_one(
 
 
 def _crossing(height: Callable[[float], float], inside: float, outside: float) -> float:
-    """Where `height` reaches zero on the way out, as seen from inside."""
+    """Return the last point before `height` reaches zero between `inside` and `outside`."""
     for _ in range(100):
         middle = (inside + outside) / 2
         if height(middle) < 0:

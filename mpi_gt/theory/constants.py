@@ -1,4 +1,4 @@
-"""L, G, sigma² and f* of a problem over all its nodes: what the theory is asked with."""
+"""The constants L, G, sigma² and f* of a problem over all nodes, for the theory."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,31 +18,30 @@ CONSTANTS = ("L", "G", "sigma2", "f_star")
 
 
 def audited_algorithm(config: RunConfig) -> GTAdaptive:
-    """The algorithm of the run: the theory is that of one method, at a constant stepsize."""
+    """Return the algorithm of the run; raise UserError unless the theory covers it."""
     algorithm = config.entries()[0].algorithm
     if type(algorithm) is not GTAdaptive:
-        raise UserError("the theory is that of gt-adaptive: there is none of other algorithms")
+        raise UserError("the theory covers Algorithm 1 (gt-adaptive), not other algorithms")
     if algorithm.schedule != "constant":
-        raise UserError("the theory is that of a constant stepsize: schedule=constant")
+        raise UserError("the theory covers a constant stepsize only: use schedule=constant")
     return algorithm
 
 
 def constants_of(config: RunConfig, problem: Any) -> Array:
-    """One node's L, G, sigma² and least f_i, each with whether it is exact: (4, 2).
+    """Return one node's L, G, sigma² and least f_i as rows of (value, 1 if exact): (4, 2).
 
-    A value that the user gives takes the place of the problem's own; one that nobody knows
-    is an error.
+    A value among the options replaces the problem's own. Raise UserError if neither the options
+    nor the problem have a value.
     """
     audited_algorithm(config)
     name = config.parse_problem()[0]
     known = np.full((4, 2), np.nan)
     if hasattr(problem, "constants"):
-        told = call_user_code(
+        known = call_user_code(
             f"{name}.constants", lambda: np.array(problem.constants(), dtype=float)
         )
-        if told.shape != (4, 2) or not np.isfinite(told).all() or (told[:3, 0] < 0).any():
-            raise UserError(f"{name}.constants must return finite Constants, not {told.tolist()}")
-        known = told
+        if known.shape != (4, 2) or not np.isfinite(known).all() or (known[:3, 0] < 0).any():
+            raise UserError(f"{name}.constants must return finite Constants, not {known.tolist()}")
     for row, constant in enumerate(CONSTANTS):
         given = getattr(config, constant)
         if given is not None:
@@ -51,25 +50,26 @@ def constants_of(config: RunConfig, problem: Any) -> Array:
     missing = [f"--{CONSTANTS[row].replace('_', '-')}" for row in unknown]
     if missing:
         raise UserError(
-            f"problem {name} does not say its constants: give {', '.join(missing)}, "
-            "or let its class have constants()"
+            f"problem {name} has no method constants(): give {', '.join(missing)}, "
+            "or add the method"
         )
     return known
 
 
 @dataclass(frozen=True)
 class ProblemConstants:
-    """The constants of the whole problem, and where each comes from."""
+    """The constants of the whole problem, and the origin of each."""
 
     values: dict[str, float]
-    kinds: dict[str, str]  # exact, bound or given
+    kinds: dict[str, str]  # exact, bound, or given by the user
 
     def table(self) -> dict[str, dict[str, Any]]:
+        """Return value and kind by name, for JSON."""
         return {name: {"value": self.values[name], "kind": self.kinds[name]} for name in CONSTANTS}
 
 
 def combine(config: RunConfig, nodes: Array) -> ProblemConstants:
-    """The largest L, G and sigma² of all nodes, and the mean of the least f_i."""
+    """Return the largest L, G and sigma² over all nodes, and the mean of the least f_i."""
     values = [*nodes[:, :3, 0].max(axis=0).tolist(), float(nodes[:, 3, 0].mean())]
     exact = (nodes[:, :, 1] == 1).all(axis=0)
     kinds = ["exact" if yes else "bound" for yes in exact]
@@ -84,6 +84,7 @@ def combine(config: RunConfig, nodes: Array) -> ProblemConstants:
 
 
 def setting_of(algorithm: GTAdaptive, known: ProblemConstants, n: int, rho: float) -> Setting:
+    """Return the setting of the theory for an algorithm, a problem and a graph."""
     return Setting(
         n=n,
         rho=rho,

@@ -1,4 +1,4 @@
-"""The statements with the slips of the paper's algebra mended: `DIFFERENCES` names them."""
+"""The theory with the slips in the paper's algebra corrected; `DIFFERENCES` lists them."""
 
 import math
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ DIFFERENCES = (
     "Lemma 6: N1 and N2 carry the L² that the proof drops; N4 has 4/p on Delta_3 and D on Delta_2",
     "Lemma 6: for L > 1 its second condition on alpha is stricter by L",
     "Theorem 1: N2', N3', N4' from the corrected lemmas, without omega; N2' depends on alpha",
-    "Corollary 1 as printed leaves out the gradient's part of the gap that it is to bound",
+    "Corollary 1 as printed leaves out the gradient's part of the gap that it should bound",
 )
 
 
 @dataclass(frozen=True)
 class Corrected(Form):
-    """Kx, S, D and E are names of our own; p = 1 - rho_A², r = rho_A."""
+    """The corrected form. Kx, S, D and E are not in the paper; p = 1 - rho_A² and r = rho_A."""
 
     name: ClassVar[str] = "corrected"
     constants: ClassVar[tuple[str, ...]] = (
@@ -64,10 +64,11 @@ class Corrected(Form):
 
     @property
     def _kx(self) -> float:
-        """What multiplies the sum of ||s - s~||² in Lemma 3."""
+        """The factor of the sum of ||s - s~||² in Lemma 3."""
         return self.setting.alpha**2 * self.Kx / self.setting.p**2
 
     def _initial_x(self, start: Start) -> float:
+        """Return the part of Lemma 3 that depends on the start alone."""
         return 2 / self.setting.p * start.delta1 + self.D * start.delta2
 
     def lemma3(self, sums: Sums, start: Start) -> Value:
@@ -83,7 +84,7 @@ class Corrected(Form):
 
     @property
     def _n1(self) -> tuple[float, float]:
-        """N1 = c + d alpha²."""
+        """The pair c, d of N1 = c + d alpha²."""
         L, u, p = self.setting.L, 1 / self.setting.vmin, self.setting.p
         c = 360 * L**2 * self.Kx / p**4 + 288 * L**2 * u / p**2
         return c, 432 * L**4 * u * self.Kx / p**4
@@ -109,12 +110,12 @@ class Corrected(Form):
 
     @property
     def _of_x(self) -> float:
-        """What multiplies the sum of ||x - x~||² once Lemma 4 is put into Lemma 1."""
+        """The factor of the sum of ||x - x~||² after Lemma 4 is inserted into Lemma 1."""
         return self.M1 + 6 * self.setting.L**2 * self.M4
 
     @property
     def E(self) -> float:
-        """What multiplies the sum of ||s - s~||² once Lemmas 2 to 5 are put into Lemma 1."""
+        """The factor of the sum of ||s - s~||² after Lemmas 2 to 5 are inserted into Lemma 1."""
         return self._of_x * self._kx + self.M2 + 4 * self.M3 + 8 * self.S * self.S * self.M5
 
     @property
@@ -143,7 +144,7 @@ class Corrected(Form):
     def _simple_conditions(self) -> list[tuple[str, float]]:
         of = self.setting
         c, d = self._n1
-        square = c + math.sqrt(c * c + 2 * d)  # of 1/alpha², where alpha² N1 = 1/2
+        square = c + math.sqrt(c * c + 2 * d)  # 1/alpha² at which alpha² N1 = 1/2
         return [
             ("alpha² N1 <= 1/2", 1 / math.sqrt(square) if square > 0 else math.inf),
             (

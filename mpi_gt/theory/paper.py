@@ -1,4 +1,4 @@
-"""The statements as the paper prints them, slips included."""
+"""The theory as the paper prints it, including its slips."""
 
 import math
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ from .setting import Start, Sums, Value
 
 @dataclass(frozen=True)
 class Paper(Form):
+    """The form in the paper."""
+
     name: ClassVar[str] = "paper"
     constants: ClassVar[tuple[str, ...]] = (
         *("M1", "M2", "M3", "M4", "M5", "M6", "N1", "N2", "N3", "N4"),
@@ -32,7 +34,7 @@ class Paper(Form):
 
     @property
     def _kx(self) -> float:
-        """What multiplies the sum of ||s - s~||² in Lemma 3."""
+        """The factor of the sum of ||s - s~||² in Lemma 3."""
         of = self.setting
         return 40 * of.alpha**2 / of.vmin / of.p**2
 
@@ -73,7 +75,7 @@ class Paper(Form):
 
     @property
     def omega(self) -> float:
-        """The smallest that beta1²/(omega (1 - beta1)²) <= alpha² allows: N2' grows with it."""
+        """The smallest omega with beta1²/(omega (1 - beta1)²) <= alpha²; N2' grows with it."""
         return self.setting.momentum / self.setting.alpha**2
 
     @property
@@ -109,7 +111,7 @@ class Paper(Form):
         return first + max(of_x, of_v)
 
     def corollary(self, T: Value, start: Start) -> Value:
-        """As printed: of the gap it bounds the consensus term only."""
+        """Return the bound as printed, which covers only the consensus term of the gap."""
         if not self.gain > 0:
             return math.inf + 0 * T
         of, k = self.setting, self._kx

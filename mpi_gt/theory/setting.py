@@ -1,4 +1,4 @@
-"""What the theory is a function of: the problem's constants, the graph, the hyper-parameters."""
+"""The arguments of the theory: constants of the problem, graph, hyper-parameters, sums."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,13 +11,14 @@ Value = float | NDArray[Any]
 
 
 def require(condition: bool, message: str) -> None:
+    """Raise UserError with this message unless the condition holds."""
     if not condition:
         raise UserError(message)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The letters of the paper; rho is rho_A."""
+    """The quantities that the theory depends on, in the letters of the paper; rho is rho_A."""
 
     n: int
     rho: float
@@ -31,7 +32,7 @@ class Setting:
     vmax: float
 
     def __post_init__(self) -> None:
-        """Far beyond any use, and still within what floating point can square and cube."""
+        # wide limits, within which no square or cube overflows or vanishes
         for name in ("L", "G", "sigma2"):
             value = getattr(self, name)
             require(0 <= value <= 1e30, f"{name} must be in [0, 1e30] for the theory, not {value}")
@@ -52,7 +53,7 @@ class Setting:
 
 
 class Start(NamedTuple):
-    """Where a run begins: f(xbar_1) - f*, and how far apart the nodes' x, v and s are."""
+    """The start of a run: f(xbar_1) - f*, and the distances of the nodes' x, v and s."""
 
     descent: float
     delta1: float  # ||x_1 - x~_1||²
@@ -61,11 +62,12 @@ class Start(NamedTuple):
 
     @property
     def delta(self) -> float:
+        """The sum of the three distances."""
         return self.delta1 + self.delta2 + self.delta3
 
 
 class Sums(NamedTuple):
-    """Sums over t = 1..T of squared norms over all nodes, in expectation; or arrays of them."""
+    """Sums over t = 1..T of squared norms over all nodes, in expectation; numbers or arrays."""
 
     T: Value
     x: Value  # ||x - x~||²

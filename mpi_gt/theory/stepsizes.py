@@ -1,4 +1,4 @@
-"""Which alphas the theory admits, and a beta1 and an alpha that fit together."""
+"""Stepsizes that the theory admits, and a suggestion for beta1 and alpha."""
 
 import math
 from dataclasses import dataclass, replace
@@ -9,41 +9,43 @@ from .setting import Setting
 
 @dataclass(frozen=True)
 class Admissible:
-    """What the conditions of Theorem 1, in one form, say of a setting."""
+    """The conditions of Theorem 1, in one form, applied to a setting."""
 
     conditions: list[Condition]
     interval: tuple[float, float] | None
-    """The alphas that all conditions admit at this beta1."""
+    """The alphas that all conditions admit at this beta1; None: there are none."""
     binding: Condition
-    """The condition that ends the interval, or leaves none."""
+    """The condition that limits the interval from above, or excludes every alpha."""
 
     @property
     def broken(self) -> list[Condition]:
+        """The conditions that the given alpha does not meet."""
         return [condition for condition in self.conditions if not condition.met]
 
 
 def admissible_alphas(form: Form) -> Admissible:
+    """Return the alphas that all conditions of a form admit."""
     conditions = form.conditions()
     highs = [math.inf if one.high is None else one.high for one in conditions]
     impossible = [one for one in conditions if one.high is None]
     low, high = max(one.low for one in conditions), min(highs)
     if impossible or low >= high:
-        # where the ends cross, it is the one with a lower end that cannot be met
+        # if the ends cross, the condition with the largest lower end excludes every alpha
         binding = impossible[0] if impossible else max(conditions, key=lambda one: one.low)
         return Admissible(conditions, None, binding)
     return Admissible(conditions, (low, high), conditions[highs.index(high)])
 
 
 def suggest(kind: type[Form], setting: Setting) -> tuple[float, float] | None:
-    """beta1 and alpha that satisfy every condition, or None.
+    """Return a beta1 and an alpha that satisfy every condition, or None.
 
-    Without momentum alpha is the one with the largest alpha (vmax^-½ - alpha N2'), by which the
-    bounds are divided; beta1 is then the largest that costs no more than half of that.
+    The bounds are divided by the gain alpha (vmax^-½ - alpha N2'). beta1 is the largest one that
+    costs at most half of the best gain without momentum, and alpha has the largest gain at it.
     """
     _, most = _best_alpha(kind, replace(setting, beta1=0.0))
     if not most > 0:
-        return None  # constants past all use
-    low, high = -200.0, 0.0  # of log beta1
+        return None  # the constants admit no alpha even without momentum
+    low, high = -200.0, 0.0  # log beta1
     for _ in range(50):
         middle = (low + high) / 2
         if _best_alpha(kind, replace(setting, beta1=math.exp(middle)))[1] >= most / 2:
@@ -56,7 +58,7 @@ def suggest(kind: type[Form], setting: Setting) -> tuple[float, float] | None:
 
 
 def _best_alpha(kind: type[Form], setting: Setting) -> tuple[float, float]:
-    """The alpha with the largest gain, and that gain; it is concave in alpha."""
+    """Return the alpha with the largest gain, and that gain, which is concave in alpha."""
 
     def gain(log_alpha: float) -> float:
         return kind(replace(setting, alpha=math.exp(log_alpha))).gain
@@ -77,7 +79,7 @@ def _best_alpha(kind: type[Form], setting: Setting) -> tuple[float, float]:
 
 
 def _rounded_down(value: float) -> float:
-    """To three digits: a value that is easy to type, and still admissible."""
+    """Round down to three digits: easy to type, and still admissible."""
     if value == 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)

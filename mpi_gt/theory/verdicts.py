@@ -1,4 +1,4 @@
-"""What was measured of a run against what the theory says of it."""
+"""Verdicts on the theory: the measured sums of a run against the bounds."""
 
 import math
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ STATEMENTS = {
     "theorem": "Theorem 1, mean ||grad f||²",
     "corollary": "Corollary 1, mean gap",
 }
-SLACK = 1e-9  # by which rounding may exceed a bound
+SLACK = 1e-9  # relative excess over a bound that counts as rounding
 
 
 @dataclass(frozen=True)
 class Step:
-    """Lemma 1 at the t and seed where it is tightest."""
+    """Lemma 1 at one iteration and seed."""
 
     t: int
     seed: int
@@ -38,12 +38,13 @@ class Step:
 
     @property
     def ratio(self) -> float | None:
+        """The left side over the right one; None if there is no bound."""
         return _ratio(self.left, self.right)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Both sides of one statement as functions of T = 1, 2, ...; `floor` is rounding's share."""
+    """Both sides of one statement for T = 1, 2, ...; `floor`: what rounding may add to `left`."""
 
     left: Array
     right: Array
@@ -51,19 +52,21 @@ class Curve:
 
     @property
     def violated(self) -> Array:
+        """True at each T at which the left side exceeds the right one."""
         return np.asarray(self.left > self.right * (1 + SLACK) + self.floor)
 
     def worst(self) -> int:
-        """Where the left side is nearest to the right one, or most beyond it."""
+        """Return the index at which the left side is nearest to the right one, or most above it."""
         with np.errstate(all="ignore"):
             ratio = self.left / np.maximum(self.right, self.floor + np.finfo(float).tiny)
         return int(np.argmax(np.where(self.violated, 1e9 + ratio, ratio)))
 
 
 def curves(form: Form, sums: Sums, start: Start, fall: Value, rounding: Sums) -> dict[str, Curve]:
-    """Every statement over running sums; `fall` is the sum of f(zbar+) - f(zbar).
+    """Return both sides of every statement, from running sums.
 
-    `rounding` has, in place of the sums, what rounding alone may make of them.
+    `fall` is the sum of f(zbar+) - f(zbar). `rounding` holds, in place of each sum, the value
+    that rounding alone may give it.
     """
     n, none = form.setting.n, 0 * sums.T
     pairs = {
@@ -83,10 +86,10 @@ def curves(form: Form, sums: Sums, start: Start, fall: Value, rounding: Sums) ->
     return {name: Curve(*map(np.asarray, sides)) for name, sides in pairs.items()}
 
 
-def verdicts(form: Form, found: dict[str, Curve], step: Step) -> dict[str, dict[str, Any]]:
-    """For each statement both sides at T, their ratio, and whether it held at every t.
+def verdicts(form: Form, sides: dict[str, Curve], step: Step) -> dict[str, dict[str, Any]]:
+    """Return per statement both sides at T, their ratio, and whether it held at every t.
 
-    One whose conditions on alpha are not met claims nothing, and so is not violated.
+    A statement whose conditions on alpha are not met claims nothing, so it is not violated.
     """
     lemma6 = all(condition.met for condition in form.lemma6_conditions())
     applies = {
@@ -94,22 +97,22 @@ def verdicts(form: Form, found: dict[str, Curve], step: Step) -> dict[str, dict[
         "theorem": not admissible_alphas(form).broken,
         "corollary": not admissible_alphas(form).broken,
     }
-    told = {}
-    for name, curve in found.items():
+    by_name = {}
+    for name, curve in sides.items():
         worst = curve.worst()
         tightest = {"t": worst + 1, **_sides(curve.left[worst], curve.right[worst])}
         violated = bool(curve.violated.any())
-        if name == "1":  # it is stated for each t, without an expectation
+        if name == "1":  # Lemma 1 is stated for each t, without an expectation
             tightest = {"t": step.t, "seed": step.seed, **_sides(step.left, step.right)}
             violated = step.violated
         claims = applies.get(name, True)
-        told[name] = {
+        by_name[name] = {
             **_sides(curve.left[-1], curve.right[-1]),
             "verdict": "violated" if violated and claims else "holds",
             "applies": claims,
             "worst": tightest,
         }
-    return told
+    return by_name
 
 
 def _sides(left: float, right: float) -> dict[str, float | None]:
@@ -121,5 +124,5 @@ def _ratio(left: float, right: float) -> float | None:
 
 
 def finite(value: float) -> float | None:
-    """JSON has no infinity; a bound that does not exist is null."""
+    """Return the value, or None for an infinite one, which JSON cannot hold."""
     return float(value) if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Seconds per iteration beside hand-written C, and what else has to be quick; see `run`."""
+"""The benchmark: mpi-gt beside hand-written C and other bounds; see `run` beside this file."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import growth
 import local
@@ -18,33 +19,43 @@ from mpi_gt import machine
 from mpi_gt.errors import UserError
 
 TOLERANCE = 1e-9
-TURNS = 4  # of both sides in one launch, where both are ours
+TURNS = 4  # pairs per launch, where both sides are mpi-gt
+Row = dict[str, Any]
 
 
 class Bench:
+    """The measurements, one method per kind; each compares two sides, called ours and theirs."""
+
     def __init__(self, place: Machine, ranks: int, quick: bool, pairs: int | None = None) -> None:
         self.place = place
         self.ranks = ranks
         self.quick = quick
         self.pairs = pairs or (3 if quick else 7)
 
-    def alternately(self, first: Callable[[], float], second: Callable[[], float]) -> dict:
+    def alternately(self, first: Callable[[], float], second: Callable[[], float]) -> Row:
+        """Call both sides by turns, and compare them."""
         return compared([(first(), second()) for _ in range(self.pairs)])
 
-    def huber(self, seeds: int) -> dict:
-        """Time of one iteration; each run gives the median over the twentieths of its loop."""
+    def huber(self, seeds: int) -> Row:
+        """Compare the time per iteration with C; a run counts by the median of its twentieths."""
         iterations = (400 if seeds > 1 else 2000) * (1 if self.quick else 5)
         folder = self.place.work / f"huber-{seeds}"
         write_huber(folder, self.ranks, seeds, noise=True)
         return {
             "unit": "us",
             **self.alternately(
-                lambda: 1e6 * middle(self.place.ours(self.ranks, iterations, f"--seeds={seeds}")),
-                lambda: 1e6 * middle(self.place.c("huber", self.ranks, folder, iterations)),
+                lambda: (
+                    1e6
+                    * statistics.median(self.place.ours(self.ranks, iterations, f"--seeds={seeds}"))
+                ),
+                lambda: (
+                    1e6 * statistics.median(self.place.c("huber", self.ranks, folder, iterations))
+                ),
             ),
         }
 
-    def mix(self, size: int) -> dict:
+    def mix(self, size: int) -> Row:
+        """Compare the time to mix a vector of `size` bytes with C."""
         dim = size // 8
         iterations = max(20, (200 if self.quick else 2000) * 12_500 // size // 20 * 20)
         folder = self.place.work / f"mix-{size}"
@@ -52,17 +63,20 @@ class Bench:
         words = ["mix", str(folder), str(dim), str(iterations), GRAPH]
 
         def ours() -> float:
-            return 1e6 * middle([float(word) for word in self.worker(*words).split()])
+            return 1e6 * statistics.median([float(word) for word in self.worker(*words).split()])
 
         return {
             "unit": "us",
             **self.alternately(
-                ours, lambda: 1e6 * middle(self.place.c("mix", self.ranks, folder, iterations))
+                ours,
+                lambda: (
+                    1e6 * statistics.median(self.place.c("mix", self.ranks, folder, iterations))
+                ),
             ),
         }
 
-    def seeds_together(self) -> dict:
-        """Whole commands: 50 seeds in one run, and 50 times the time of a run of one seed."""
+    def seeds_together(self) -> Row:
+        """Compare 50 times the command with one seed to one command with 50 seeds."""
         run_of = ["-n", str(self.ranks), "--iterations=2000", "--quiet", "--overwrite"]
         words = [sys.executable, "-m", "mpi_gt", "run", *run_of, f"--out={self.place.out}"]
         measured = self.alternately(
@@ -71,7 +85,9 @@ class Bench:
         )
         return {"unit": "s", **measured, "note": "50 runs = 50 times the time of one"}
 
-    def start_up(self) -> dict:
+    def start_up(self) -> Row:
+        """Compare the time to the first iteration with that of importing numpy and mpi4py."""
+
         def ours() -> float:
             began = time.time()
             return self.timed("--iterations=1")["began"] - began
@@ -84,42 +100,48 @@ class Bench:
             ),
         }
 
-    def with_option(self, option: str, iterations: int) -> dict:
-        """Wall time of the loop with an option, against the same without.
+    def with_option(self, option: str, iterations: int) -> Row:
+        """Compare the wall time of the loop with an option to that without it.
 
-        Both sides take turns within a launch: between two launches the pace differs by more.
+        Both sides take turns within one launch: between two launches the pace differs by more.
         """
         words = ["option", option, str(TURNS), str(iterations), str(self.place.out)]
         printed = [line for _ in range(self.pairs) for line in self.worker(*words).splitlines()]
         pairs = [(float(one), float(other)) for one, other in map(str.split, printed)]
         return {"unit": "s", **compared(pairs)}
 
-    def logging(self) -> dict:
+    def logging(self) -> Row:
         return self.with_option("log_every=100", 1000 if self.quick else 4000)
 
-    def checkpoints(self) -> dict:
+    def checkpoints(self) -> Row:
         return self.with_option("checkpoint_every=1000", 2000 if self.quick else 5000)
 
-    def profile(self) -> dict:
-        """Processor time of an iteration on one rank; the ratio is the difference, in us."""
+    def profile(self) -> Row:
+        """Compare the processor time per iteration with and without a profile, on one rank.
+
+        The ratio is the difference in microseconds.
+        """
         printed = self.worker("profile", "2000" if self.quick else "5000", ranks=1).split()
         ours, theirs = (1e6 * float(word) for word in printed)
         return {"unit": "us", "ours": ours, "theirs": theirs, "ratio": ours - theirs}
 
     def worker(self, *words: str, ranks: int | None = None) -> str:
+        """Run ours.py with these arguments on the ranks, and return its output."""
         script = str(Path(__file__).parent / "ours.py")
         return self.place.on_ranks(ranks or self.ranks, sys.executable, script, *words)
 
-    def timed(self, *options: str, ranks: int | None = None) -> dict:
+    def timed(self, *options: str, ranks: int | None = None) -> Row:
+        """Call `mpi-gt run`; return when its loop began, its seconds, and its memory."""
         words = [f"--out={self.place.out}", "--overwrite", "--quiet", *options]
-        return json.loads(self.worker("run", *words, ranks=ranks))
+        return dict(json.loads(self.worker("run", *words, ranks=ranks)))
 
-    def local(self, function: Callable[[int], list[float]], seeds: int) -> dict:
+    def local(self, function: Callable[[int], list[float]], seeds: int) -> Row:
+        """Compare a function of local.py with its bare products."""
         ours, theirs = function(seeds)
         return {"unit": "us", "ours": 1e6 * ours, "theirs": 1e6 * theirs, "ratio": ours / theirs}
 
-    def rows(self) -> dict[str, tuple[str, str, Callable[[], dict]]]:
-        """Name: (what, what to reach, how)."""
+    def rows(self) -> dict[str, tuple[str, str, Callable[[], Row]]]:
+        """Return, by name: description, target, and the function that measures."""
         gradient, metric = local.stochastic_gradient, local.exact_metric
         return {
             "huber-1": ("Huber, 1 seed: iteration / C", "<= 4", lambda: self.huber(1)),
@@ -138,7 +160,7 @@ class Bench:
                         self.logging),
             "checkpoint": ("loop with a checkpoint every 1000 / without, 50 seeds", "<= 1.05",
                            self.checkpoints),
-            "profile": ("iteration with a profile, without, and the difference in µs", "<= 2",
+            "profile": ("profile: processor time added per iteration", "<= 2 µs",
                         self.profile),
             "metric-1": ("Covertype exact metric, 1 seed / its products", "<= 2",
                          lambda: self.local(metric, 1)),
@@ -147,7 +169,7 @@ class Bench:
         }  # fmt: skip
 
     def require_equal_work(self) -> float:
-        """Both sides on noise-free data: the same x, or there is nothing to compare."""
+        """Return the difference of both sides' x without noise; end the benchmark if too large."""
         folder = self.place.work / "equal"
         write_huber(folder, self.ranks, 3, noise=False)
         self.place.c("huber", self.ranks, folder, 200)
@@ -155,12 +177,12 @@ class Bench:
         with np.load(self.place.out / "final.npz") as final:
             difference = np.abs(final["x"] - read_reference(folder, self.ranks, 3, 10)).max()
         if not difference <= TOLERANCE:
-            sys.exit(f"bench: the reference ends {difference:.1e} from mpi-gt's x")
+            sys.exit(f"bench: the x of the C program differs from mpi-gt's by {difference:.1e}")
         return float(difference)
 
 
-def compared(pairs: list[tuple[float, float]]) -> dict:
-    """Medians of both, and of the ratio of neighbouring runs."""
+def compared(pairs: list[tuple[float, float]]) -> Row:
+    """Return the medians of both sides, and of the ratios of the pairs."""
     ours, theirs = (statistics.median(values) for values in zip(*pairs, strict=True))
     ratios = [one / other for one, other in pairs]
     return {
@@ -171,29 +193,29 @@ def compared(pairs: list[tuple[float, float]]) -> dict:
     }
 
 
-def middle(values: list[float]) -> float:
-    return statistics.median(values)
-
-
 def seconds(function: Callable[[], object]) -> float:
+    """Return the wall time of a call."""
     began = time.perf_counter()
     function()
     return time.perf_counter() - began
 
 
 def reached(ratio: float, target: str) -> bool:
-    relation, bound = target.split()
+    """Return whether the ratio meets a target such as "<= 1.5" or "<= 2 µs"."""
+    relation, bound = target.split()[:2]
     return ratio <= float(bound) if relation == "<=" else ratio >= float(bound)
 
 
 def shown(value: float, unit: str) -> str:
+    """Format a time with its unit."""
     if unit == "us" and value >= 1000:
         return f"{value / 1000:.3g} ms"
     return f"{value:.3g} {'µs' if unit == 'us' else unit}"
 
 
-def lines(results: dict[str, dict]) -> Iterator[str]:
-    yield "| measure | ours | theirs | ratio | to reach | |"
+def lines(results: dict[str, Row]) -> Iterator[str]:
+    """Return the lines of bench.md: one row per measure."""
+    yield "| measure | mpi-gt | compared with | ratio | target | |"
     yield "|---|---|---|---|---|---|"
     for row in results.values():
         if "ratio" not in row:
@@ -201,68 +223,88 @@ def lines(results: dict[str, dict]) -> Iterator[str]:
             continue
         both = f"{shown(row['ours'], row['unit'])} | {shown(row['theirs'], row['unit'])}"
         mark = "reached" if row["reached"] else "not reached"
-        yield f"| {row['what']} | {both} | {row['ratio']:.2f} | {row['reach']} | {mark} |"
+        unit = " µs" if row["reach"].endswith("µs") else ""  # then the ratio is a difference
+        yield f"| {row['what']} | {both} | {row['ratio']:.2f}{unit} | {row['reach']} | {mark} |"
 
 
-def main() -> None:
+def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these rows, or growth")
-    parser.add_argument("--ranks", type=int, default=16, help="of all but growth (default 16)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these measures, or growth")
+    parser.add_argument(
+        "--ranks", type=int, default=16, help="number of ranks, except for growth (default 16)"
+    )
     parser.add_argument(
         "--pairs",
         type=int,
         choices=range(1, 1000),
         metavar="N",
-        help="pairs of launches a row (of logging and checkpoint: launches, of 4 pairs each): "
-        "more where the machine is busy (default 7; quick 3)",
+        help="pairs of launches per measure (for logging and checkpoint: launches of 4 pairs "
+        "each); take more if the machine is busy (default 7; quick 3)",
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"))
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    work = given.out / "work"
-    work.mkdir(exist_ok=True)
-    place = Machine(work.resolve())
-    bench = Bench(place, given.ranks, given.quick, given.pairs)
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/bench"), help="directory to write to"
+    )
+    return parser.parse_args()
+
+
+def measure_all(bench: Bench, names: list[str], facts: Row, out: Path) -> dict[str, Row]:
+    """Measure these rows; print each, and write bench.json after each."""
     rows = bench.rows()
-    names = given.only or [*rows, "growth"]
-    if unknown := set(names) - {*rows, "growth"}:
-        sys.exit(f"bench: no {', '.join(sorted(unknown))}; there are {', '.join(rows)}, growth")
-    difference = bench.require_equal_work()
-    facts = {
-        "kernels": place.facts()["kernels"],
-        "mpi": place.facts()["mpi"],
-        "versions": place.facts()["versions"],
-        "settings": place.settings(given.ranks),
-        "reference": " ".join([Path(place.build[0]).name, *place.build[1:]]),
-        "ranks": given.ranks,
-        "cores": machine.cores(),
-        "load_at_start": os.getloadavg()[0],
-        "difference_of_x": difference,
-        "quick": given.quick,
-        "pairs": bench.pairs,
-    }
-    for name, value in facts.items():
-        print(f"{name}: {value}", flush=True)
-    results: dict[str, dict] = {}
-    for name in (name for name in names if name in rows):
+    results: dict[str, Row] = {}
+    for name in names:
         what, target, measure = rows[name]
         try:
             measured = measure()
-        except UserError as error:  # a dataset that cannot be had: the other rows need none
+        except UserError as error:  # a dataset cannot be had; the other measures need none
             measured = {"note": f"not measured: {error}"}
         results[name] = {"what": what, "reach": target, **measured}
         if "ratio" in results[name]:
             results[name]["reached"] = reached(results[name]["ratio"], target)
         print(json.dumps({name: results[name]}), flush=True)
-        report = {**facts, "load_at_end": os.getloadavg()[0], "results": results}
-        (given.out / "bench.json").write_text(json.dumps(report, indent=2))
+        content = {**facts, "load_at_end": os.getloadavg()[0], "results": results}
+        (out / "bench.json").write_text(json.dumps(content, indent=2))
+    return results
+
+
+def main() -> None:
+    options = parse_options()
+    options.out.mkdir(parents=True, exist_ok=True)
+    work = options.out / "work"
+    work.mkdir(exist_ok=True)
+    place = Machine(work.resolve())
+    bench = Bench(place, options.ranks, options.quick, options.pairs)
+    rows = bench.rows()
+    names = options.only or [*rows, "growth"]
+    if unknown := set(names) - {*rows, "growth"}:
+        sys.exit(
+            f"bench: unknown measure {', '.join(sorted(unknown))}; "
+            f"there are {', '.join(rows)}, growth"
+        )
+    difference = bench.require_equal_work()
+    facts = {
+        "kernels": place.facts()["kernels"],
+        "mpi": place.facts()["mpi"],
+        "versions": place.facts()["versions"],
+        "settings": place.settings(options.ranks),
+        "reference": " ".join([Path(place.build[0]).name, *place.build[1:]]),
+        "ranks": options.ranks,
+        "cores": machine.cores(),
+        "load_at_start": os.getloadavg()[0],
+        "difference_of_x": difference,
+        "quick": options.quick,
+        "pairs": bench.pairs,
+    }
+    for name, value in facts.items():
+        print(f"{name}: {value}", flush=True)
+    results = measure_all(bench, [name for name in names if name in rows], facts, options.out)
     if results:
         text = "\n".join(lines(results))
-        (given.out / "bench.md").write_text(text + "\n", encoding="utf-8")
+        (options.out / "bench.md").write_text(text + "\n", encoding="utf-8")
         print(f"\n{text}")
     if "growth" in names:
-        growth.grow(bench, given.out)
+        growth.grow(bench, options.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What one node computes on real data, against the matrix products that it cannot do without.
+"""The gradient and the metric of one node on real data, beside the matrix products they need.
 
-Processor time, both sides alternately in one process; no MPI.
+Both sides alternate in one process, without MPI; the times are processor times.
 """
 
 import statistics
@@ -9,16 +9,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mpi_gt import datasets
+from mpi_gt.datasets import DATASETS
+from mpi_gt.datasets.store import prepare
 from mpi_gt.problems import Place
 from mpi_gt.problems.softmax import Softmax
 
 REPEATS = 7
-CHUNK = 4096  # rows at once in the products of the metric
+CHUNK = 4096  # rows per product in the metric
 
 
 def alternately(first: Callable[[], None], second: Callable[[], None], calls: int) -> list[float]:
-    """Median seconds a call of each."""
+    """Return the median seconds per call of each function."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(REPEATS):
         for function, taken in zip((first, second), times, strict=True):
@@ -30,8 +31,8 @@ def alternately(first: Callable[[], None], second: Callable[[], None], calls: in
 
 
 def stochastic_gradient(seeds: int) -> list[float]:
-    """MNIST, batch 32: seconds of the gradient; of its row gather and two products alone."""
-    datasets.prepare(datasets.DATASETS["mnist"])
+    """Time the MNIST gradient (batch 32), and its row gather and two products alone."""
+    prepare(DATASETS["mnist"])
     problem = Softmax(Place(0, 16, tuple(range(seeds))), dataset="mnist")
     x = np.random.default_rng(0).standard_normal((seeds, problem.dim)) / 100
     w = x.reshape(seeds, problem.classes, -1)
@@ -52,8 +53,8 @@ def stochastic_gradient(seeds: int) -> list[float]:
 
 
 def exact_metric(seeds: int) -> list[float]:
-    """Covertype, all rows: seconds of `evaluate`; of its two products and the conversion alone."""
-    datasets.prepare(datasets.DATASETS["covertype"])
+    """Time `evaluate` on all Covertype rows, and its two products and the conversion alone."""
+    prepare(DATASETS["covertype"])
     problem = Softmax(Place(0, 1, tuple(range(seeds))), dataset="covertype")
     x = np.random.default_rng(0).standard_normal((seeds, problem.dim)) / 100
     w = np.ascontiguousarray(x.reshape(seeds * problem.classes, -1).T)

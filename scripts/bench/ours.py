@@ -1,34 +1,41 @@
-"""One rank of our side: `mpi-gt run` with a clock around its loop, or `mix` alone.
+"""One rank of the mpi-gt side: `mpi-gt run` with a clock around its loop, or `mix` alone.
 
 ours.py run OPTIONS...                      root prints when the loop began, its seconds, and
                                             the largest memory of a rank in bytes
 ours.py option NAME=VALUE PAIRS ITERATIONS DIR
-                                            seconds of loops with that option and without, by
-                                            turns on the same ranks: root prints a pair a line
-ours.py profile ITERATIONS                  processor seconds an iteration with a profile, without
-ours.py mix FOLDER DIM ITERATIONS GRAPH     root prints the seconds of each twentieth; x is left
-                                            in FOLDER/ours-RANK.bin
+                                            seconds of loops with that option and without it,
+                                            alternately on the same ranks; root prints one pair
+                                            per line
+ours.py profile ITERATIONS                  processor seconds per iteration with a profile and
+                                            without it
+ours.py mix FOLDER DIM ITERATIONS GRAPH     root prints the seconds per iteration of each
+                                            twentieth; x goes to FOLDER/ours-RANK.bin
 """
 
 import json
 import resource
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import mpi4py
+
+if TYPE_CHECKING:
+    from mpi_gt.config import RunConfig
 
 mpi4py.rc.thread_level = "funneled"  # as the command itself sets it
 
 PARTS = 20
 
 
-def timed_run(arguments):
+def timed_run(arguments: list[str]) -> int:
+    """Run `mpi-gt run` with these arguments; print when its loop began and how long it took."""
     from mpi_gt.cli.main import main
-    from mpi_gt.engine import run
+    from mpi_gt.engine import loop
 
-    solve = run.solve
+    solve = loop.solve
 
-    def timed(built, *rest):
+    def timed(built: Any, *rest: Any) -> Any:
         began, clock = time.time(), time.perf_counter()
         result = solve(built, *rest)
         loop = time.perf_counter() - clock
@@ -38,11 +45,12 @@ def timed_run(arguments):
             print(json.dumps({"began": began, "loop": loop, "memory": memory}), flush=True)
         return result
 
-    run.solve = timed
+    loop.solve = timed  # type: ignore[assignment]
     return main(["run", *arguments])
 
 
-def timed_mix(folder, dim, iterations, graph):
+def timed_mix(folder: str, dim: int, iterations: int, graph: str) -> None:
+    """Time `mix` of one vector with nothing else in the loop."""
     import numpy as np
     from mpi4py import MPI
 
@@ -55,7 +63,7 @@ def timed_mix(folder, dim, iterations, graph):
     node = Node(comm, row, EXCHANGES["neighbor"])
     place = sum(j < comm.rank for j in row.neighbours)
     z = (np.arange(dim) % 7 + place).astype(float)[np.newaxis]
-    node.mix(z).wait()  # makes the plan
+    node.mix(z).wait()  # the first call makes the plan
     comm.Barrier()
     stamps = [time.perf_counter()]
     for t in range(1, iterations + 1):
@@ -69,9 +77,12 @@ def timed_mix(folder, dim, iterations, graph):
         print(*(np.diff(stamps) * PARTS / iterations))
 
 
-def timed_option(option, pairs, iterations, directory):
-    """Pace changes with the hour, and with how the ranks lie on the cores, by more than what an
-    option costs: so both sides take turns within one launch."""
+def timed_option(option: str, pairs: int, iterations: int, directory: str) -> None:
+    """Time loops with an option and without it, alternately within one launch.
+
+    Between two launches the pace changes, with the load of the machine and the placement of ranks
+    on cores, by more than an option costs.
+    """
     import gc
     from dataclasses import replace
 
@@ -87,14 +98,19 @@ def timed_option(option, pairs, iterations, directory):
 
     comm = MPI.COMM_WORLD
     name, value = option.split("=")
-    common = {"iterations": iterations, "log_every": iterations, "seeds": 50, "quiet": True}
+    common: dict[str, Any] = {
+        "iterations": iterations,
+        "log_every": iterations,
+        "seeds": 50,
+        "quiet": True,
+    }
     config = RunConfig.of({**common, "out": directory, name: int(value)})
     built = build(config, comm)
     recorder = Recorder(built.config, built.facts) if comm.rank == 0 else NoRecorder()
     recorder.start()
-    gc.freeze()  # as the command does
+    gc.freeze()  # as `mpi-gt run` does
 
-    def seconds(config):
+    def seconds(config: "RunConfig") -> float:
         experiment = replace(built, config=config)
         checkpointer = Checkpointer(
             config, built.node, built.directory, built.identity, recorder, None
@@ -105,9 +121,10 @@ def timed_option(option, pairs, iterations, directory):
         return time.perf_counter() - began
 
     with_it = built.config
-    without = replace(with_it, **{name: common.get(name)})
+    default: dict[str, Any] = {name: common.get(name)}
+    without = replace(with_it, **default)
     with Watchdog(built.node, with_it.watchdog, built.directory, built.hosts):
-        seconds(with_it)  # for neither side: all is new to it
+        seconds(with_it)  # warm up
         for _ in range(pairs):
             pair = seconds(with_it), seconds(without)
             if comm.rank == 0:
@@ -115,8 +132,11 @@ def timed_option(option, pairs, iterations, directory):
     built.node.free()
 
 
-def timed_profile(iterations):
-    """On one rank: with others, waiting for them would be most of the processor time."""
+def timed_profile(iterations: int) -> None:
+    """Print the processor seconds per iteration with a profile, and without it.
+
+    One rank is enough: with others, most of the processor time would be spent waiting for them.
+    """
     import statistics
 
     from mpi4py import MPI
@@ -129,12 +149,13 @@ def timed_profile(iterations):
     from mpi_gt.performance.stamps import Phases
 
     config = RunConfig.of({"iterations": iterations, "log_every": iterations, "quiet": True})
-    times = {True: [], False: []}
-    for _ in range(25):  # short and often: the machine's moods fall on both sides
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(25):  # many short turns: the changing pace of the machine affects both sides
         for profiled, taken in times.items():
             built = build(config, MPI.COMM_WORLD)
-            phases = Phases(iterations, range(1, 101)) if profiled else NoPhases()
+            phases: Phases | NoPhases = NoPhases()
             if profiled:
+                phases = Phases(iterations, range(1, 101))
                 built.node.make_plan = phases.make_plan
             checkpointer = Checkpointer(built.config, built.node, None, "", NoRecorder(), None)
             began = time.process_time()
@@ -149,7 +170,8 @@ if __name__ == "__main__":
     if kind == "run":
         sys.exit(timed_run(rest))
     if kind == "option":
-        sys.exit(timed_option(rest[0], int(rest[1]), int(rest[2]), rest[3]))
-    if kind == "profile":
-        sys.exit(timed_profile(int(rest[0])))
-    timed_mix(rest[0], int(rest[1]), int(rest[2]), rest[3])
+        timed_option(rest[0], int(rest[1]), int(rest[2]), rest[3])
+    elif kind == "profile":
+        timed_profile(int(rest[0]))
+    else:
+        timed_mix(rest[0], int(rest[1]), int(rest[2]), rest[3])

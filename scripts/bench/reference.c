@@ -1,13 +1,13 @@
-/* What mpi-gt is measured against: the same iteration, written by hand in C.
+/* The C program that mpi-gt is compared with: the same iteration, written by hand.
 
    reference huber FOLDER ITERATIONS   Algorithm 1 on the Huber problem, all seeds in one message
    reference mix FOLDER ITERATIONS     MPI_Neighbor_allgather and the weighted sum alone
 
-   FOLDER/node-RANK.bin, written by bench.py, holds this node's part: int64 degree, seeds, dim, rows
-   of noise, own place among the neighbours; int64 neighbours; and float64 the weights (the own one
-   at its place), Phi (seeds, d, d), theta (seeds, d), noise (rows, seeds, d), taken in turns. `mix`
-   has no Phi, theta and noise. Rank 0 prints the seconds per iteration of each twentieth of the
-   loop; x is left in FOLDER/x-RANK.bin. */
+   FOLDER/node-RANK.bin, written by sides.py, holds the part of one node: as int64 its degree,
+   seeds, dim, rows of noise, own place among the neighbours, and the neighbours; as float64 the
+   weights (its own at its place), Phi (seeds, d, d), theta (seeds, d) and noise (rows, seeds, d),
+   whose rows are used in turn. `mix` has no Phi, theta and noise. Rank 0 prints the seconds per
+   iteration of each twentieth of the loop; every rank writes its x to FOLDER/x-RANK.bin. */
 #include <math.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@ typedef struct {
     int degree, seeds, dim, rows, place;
     int *neighbours;
     double *weights, *phi, *theta, *noise;
-    size_t length; /* of one vector of all seeds */
+    size_t length; /* entries of one vector, all seeds together */
     MPI_Comm graph;
 } Node;
 
@@ -69,7 +69,7 @@ static Node read_node(const char *folder, int rank, int is_huber) {
     return node;
 }
 
-/* sum_j A_ij z_j in rank order; the parts of a message of so many vectors lie `stride` apart */
+/* Computes sum_j A_ij z_j in rank order; the messages of two neighbours lie `stride` apart. */
 static void combine(const Node *node, const double *received, size_t stride, const double *own,
                     double *total) {
     enum { PIECE = 1024 };
@@ -104,7 +104,7 @@ static void gradient(const Node *node, int t, const double *x, double *slope, do
     }
 }
 
-/* Call with t = 0, 1, ...: keeps the time at each twentieth of the iterations. */
+/* Records the time at each twentieth of the iterations; call it with t = 0, 1, ... */
 enum { PARTS = 20 };
 static double stamps[PARTS + 1];
 
@@ -116,7 +116,7 @@ static void note(int t, int iterations) {
 static void huber(const Node *node, int iterations, double *result) {
     size_t length = node->length;
     double *send = zeros(2 * length), *receive = zeros(2 * length * node->degree);
-    double *x = send, *s = send + length; /* these two travel */
+    double *x = send, *s = send + length; /* the two vectors in the message */
     double *mixed = zeros(length), *m = zeros(length), *v = zeros(length);
     double *g = zeros(length), *g_new = zeros(length), *slope = zeros(node->dim);
     gradient(node, 0, x, slope, g);
@@ -162,7 +162,7 @@ int main(int count, char **words) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (count != 4) fail("reference huber|mix FOLDER ITERATIONS");
     int is_huber = !strcmp(words[1], "huber"), iterations = atoi(words[3]);
-    if (iterations < PARTS || iterations % PARTS) fail("the iterations are to be a multiple of 20");
+    if (iterations < PARTS || iterations % PARTS) fail("ITERATIONS must be a multiple of 20");
     Node node = read_node(words[2], rank, is_huber);
     double *result = zeros(node.length);
     (is_huber ? huber : mix)(&node, iterations, result);

@@ -69,7 +69,6 @@ OPTIONS: dict[str, Option] = {
     ),
     "--reserved": Option("", argparse.SUPPRESS),  # from the front end: --out was made for this run
     "--graphs": Option("SPEC,SPEC,...", "the graphs", "ring,er:p=0.7"),
-    "--json": Option("", "print JSON"),
     "--L": Option("L", "Lipschitz constant of the gradients", "the problem's own"),
     "--G": Option("G", "bound on the stochastic gradients", "the problem's own"),
     "--sigma2": Option("VAR", "bound on their variance", "the problem's own"),

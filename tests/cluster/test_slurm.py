@@ -1,5 +1,7 @@
 """The shipped batch templates, and `mpi-gt submit`, under a real Slurm of four nodes."""
 
+import shlex
+
 import pytest
 from common import LONG, OPTIONS, TEMPLATES, assert_same_bits, facts, iteration
 from namespaces import wait_until
@@ -60,11 +62,12 @@ def test_srun_of_the_wrong_kind(template, name, cure, request, slurm, queue, log
 
 
 def test_doctor_in_a_job(openmpi, slurm, hosts, log, tmp_path):
+    command = shlex.join(openmpi.mpi_gt("doctor"))
     lines = [
         "#!/bin/bash",
-        f"{openmpi.bin}/mpi-gt doctor",
-        f"PMIX_MCA_psec=native srun --mpi=pmix {openmpi.bin}/mpi-gt doctor",
-        f"srun {openmpi.bin}/mpi-gt doctor; echo exit code $?",
+        command,
+        f"PMIX_MCA_psec=native srun --mpi=pmix {command}",
+        f"srun {command}; echo exit code $?",
     ]
     (tmp_path / "job").write_text("\n".join(lines) + "\n")
     options = [*SIZE, "--output=mpi-gt-%j.log"]

@@ -1,6 +1,7 @@
 """`mpi-gt submit` and the templates of batch scripts. A real Slurm is in tests/cluster."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,8 @@ from mpi_gt.cli.main import main
 
 TEMPLATES = sorted((ROOT_OF_REPOSITORY / "scripts" / "batch").iterdir())
 
-
 BASH = shutil.which("bash")
-
-
+PYTHON = shlex.quote(sys.executable)
 SUBMIT = ["submit", "--hosts", "4", "--ranks-per-host", "2", "--time", "01:00:00", "--print"]
 
 
@@ -28,7 +27,7 @@ def test_submit_writes_a_script(capsys, tmp_path):
     text = printed(capsys, "--", "run", "--problem", "huber:spread=0.1", "--x1", "a b.npy")
     for line in ("--nodes=4", "--ntasks-per-node=2", "--time=01:00:00"):
         assert f"\n#SBATCH {line}\n" in text
-    assert f"{sys.executable} -m mpi_gt run -n 8 --out=" in text
+    assert f"{PYTHON} -m mpi_gt run -n 8 --out=" in text
     assert "'a b.npy'" in text
     assert "\nsrun --mpi=pmix " in printed(capsys, "--launcher", "pmix", "--", "run")
     elsewhere = printed(capsys, "--", "run", "--out", "/x/y")
@@ -68,8 +67,8 @@ def test_submit_finds_what_is_wrong_before_it_is_queued(words, message, capsys):
 def test_templates_call_mpi_gt_with_options_it_knows(path, tmp_path):
     """Stand-ins for mpi-gt and srun pass the options to `submit --print`, which checks them."""
     text = path.read_text()
-    assert "# Change:" in text
-    check = f"{sys.executable} -m mpi_gt {' '.join(SUBMIT)} --"
+    assert "\n# Adapt the #" in text
+    check = f"{PYTHON} -m mpi_gt {' '.join(SUBMIT)} --"
     stand_ins = (
         'mpi-gt() { for word; do shift; [ "$word" = --hostfile ] && skip=1 && continue; '
         f'[ "$skip" ] && skip= || set -- "$@" "$word"; done; {check} "$@"; }}\n'

@@ -145,7 +145,7 @@ def finish(process: subprocess.Popen[str], limit: float = 120) -> Finished:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
-        pytest.fail(f"still running after {limit} s: {process.args}\n{Finished(-9, out, err)}")
+        pytest.fail(f"still running after {limit} s: {process.args!r}\n{Finished(-9, out, err)}")
     return Finished(process.returncode, out, err)
 
 

@@ -19,16 +19,6 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("mpi", MPIS, indirect=True, scope="session")
 
 
-def pytest_collection_modifyitems(items):
-    """Let `--dist loadgroup` keep the tests of a file together, unless they name their group.
-
-    A page of the manual is such a group: its commands build on each other.
-    """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
 @pytest.fixture(scope="session")
 def mpi(request) -> Mpi:
     return find_or_skip(request.param)

@@ -69,6 +69,7 @@ class Mpi:
 
 def skip_or_fail(reason: str) -> NoReturn:
     """Skip the test; in CI, where scripts/test has set up what every test needs, fail it."""
+    __tracebackhide__ = True  # else the report of skipped tests names this line, not the test
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -81,6 +82,7 @@ def may_install() -> bool:
 
 def skip_without_root(reason: str) -> NoReturn:
     """Skip a test that lacks what only root can set up; fail it in CI if this is root."""
+    __tracebackhide__ = True
     if may_install():
         skip_or_fail(reason)
     pytest.skip(f"needs root on Debian or Ubuntu: {reason}")

@@ -141,9 +141,7 @@ def desk(tmp_path_factory, openmpi):
 @pytest.mark.parametrize(
     ("page", "line"),
     [
-        pytest.param(
-            page, line, id=f"{name_of(page)}: {line}", marks=pytest.mark.xdist_group(name_of(page))
-        )
+        pytest.param(page, line, id=f"{name_of(page)}: {line}")
         for page, line in COMMANDS
         if reason_not_to_run(line) is None
     ],

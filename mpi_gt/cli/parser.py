@@ -1,4 +1,7 @@
-"""The command-line parser, and the options that several commands share."""
+"""The command-line parser, and the options that several commands share.
+
+Each command adds its own options: see `COMMANDS` in `cli/commands/__init__.py`.
+"""
 
 import argparse
 import textwrap

@@ -48,7 +48,7 @@ def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]
     limit = 60 + 20 * plan.seconds * len(plan.sizes)
     with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
         program = str(Path(folder, "neighbor_floor"))
-        build = [compiler, "-O2", str(SOURCE), "-o", program]
+        build = [_without_space(Path(compiler), Path(folder)), "-O2", str(SOURCE), "-o", program]
         subprocess.run(build, check=True, capture_output=True, text=True, timeout=120)
 
         def execute(graph: Path, arguments: list[str]) -> str:
@@ -63,6 +63,15 @@ def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]
             return done.stdout
 
         return floor_rows(plan, plan.n, execute, Path(folder))
+
+
+def _without_space(compiler: Path, folder: Path) -> str:
+    """Return mpicc by a path in `folder` if its own has a space, with which MPICH's fails."""
+    if " " not in str(compiler):
+        return str(compiler)
+    prefix = folder / "prefix"
+    prefix.symlink_to(compiler.parent.parent)
+    return str(prefix / compiler.parent.name / compiler.name)
 
 
 def adjacency(network: "Network") -> str:

@@ -38,7 +38,7 @@ def status_row(path: Path) -> dict[str, str]:
         "iteration": shown,
         "gap": f"{float(last['gap']):.3e}" if last.get("gap") else "-",
         "left": time_left(status, last, config, len(labels) - number),
-        "checkpoint": f"{display_name(saved['algorithm'])} {saved['iteration']}" if saved else "-",
+        "checkpoint": f"{display_name(saved['algorithm'])}, {saved['iteration']}" if saved else "-",
         "note": note,
     }
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launch import mpirun
-from ..rundir.run_json import mark_failed
+from ..rundir.atomic import storage_failure
+from ..rundir.run_json import mark_failed, resume_hint
+from ..user_classes import describe_failure
 from .commands import load
 from .configure import release_reserved_directory
 from .parser import parse
 from .rank import report_stop, run_and_show
+from .streams import lost_output
 
 if TYPE_CHECKING:
     from ..config import RunConfig
@@ -24,12 +27,27 @@ def main_frontend(arguments: list[str]) -> int:
     import mpi4py
 
     mpi4py.rc.initialize = False  # a user's module may import MPI: no MPI_Init above mpirun
-    name, options = parse(arguments)
+    try:
+        name, options = parse(arguments)
+    except SystemExit as done:  # --help or --version, printed by now
+        raise SystemExit(done.code or _note_lost_output("error")) from None
     command = load(name)
     if command.alone is not None:
-        return command.alone(**options)
+        return command.alone(**options) or _note_lost_output("error")
     assert command.launch is not None
-    return command.launch(options, arguments[1:])
+    code = command.launch(options, arguments[1:])
+    _note_lost_output("warning")  # the run's own code counts: its files are complete
+    return code
+
+
+def _note_lost_output(kind: str) -> int:
+    """Say why standard output was lost; return the exit code of a command that is all output."""
+    error = lost_output()
+    if error is None:
+        return 0
+    if not isinstance(error, BrokenPipeError):  # that one is meant, as in `mpi-gt manual | head`
+        print(f"mpi-gt: {kind}: standard output: {error.strerror}", file=sys.stderr)
+    return 128 + signal.SIGPIPE
 
 
 def start_run(words: list[str], config: "RunConfig", hostfile: str | None = None) -> int:
@@ -55,21 +73,23 @@ def launch_run(
 ) -> int:
     """Run `mpi-gt WORDS` on ranks of its own; run.json says `running` before they are up."""
     from ..engine.resume import claim_directory
+    from ..rundir.lock import TOKEN
 
     assert config.out is not None
     assert config.n is not None
     out = Path(config.out)
-    config, take_back = claim_directory(config, None)
+    claimed = claim_directory(config, None)
     code = UserError.exit_code
     try:
-        code = mpirun.launch(words, config.n or 0, out, on_tick, hostfile)
+        code = mpirun.launch(words, config.n, out, on_tick, hostfile, {TOKEN: claimed.token})
     except KeyboardInterrupt:  # before mpirun was there, or after
         code = 128 + signal.SIGINT
         mark_failed(out, "interrupted by SIGINT", code)
         raise
     finally:
         if code == UserError.exit_code:
-            take_back()
+            claimed.undo()
+        claimed.release()
     return code
 
 
@@ -89,16 +109,28 @@ def run_stacked(config: "RunConfig") -> int:
         return code
     except Stopped as stopped:
         return report_stop(stopped, Path(config.out))
-    except StorageError as error:
-        mark_failed(Path(config.out), str(error), 1)
-        print(f"mpi-gt: error: {error}", file=sys.stderr)
-        return 1
     except (UserError, Diverged):
         raise
-    except Exception as error:
-        mark_failed(Path(config.out), repr(error), 1)
-        raise
+    except BaseException as error:  # also sys.exit, in a user's code
+        if (full := storage_failure(error)) is not None:
+            return _report_full_disk(full, Path(config.out))
+        text, trace = describe_failure(error)
+        mark_failed(Path(config.out), text, 1)
+        if trace and not hasattr(error, "user_call"):
+            raise
+        print(f"mpi-gt: error: {text}" + (f"\n{trace}" if trace else ""), file=sys.stderr)
+        return 1
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
     return 0
+
+
+def _report_full_disk(full: StorageError, out: Path) -> int:
+    """Print which file could not be written and what is kept; return the exit code."""
+    from ..rundir.status import kept_results
+
+    mark_failed(out, str(full), 1)
+    hint = f"{kept_results(out)}{resume_hint(out)}"
+    print(f"mpi-gt: error: the run did not finish: {full}{hint}", file=sys.stderr)
+    return 1

@@ -1,16 +1,18 @@
 """Resuming a run: its configuration, its run directory, and the checkpoint to continue from."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import RunConfig
-from ..errors import UserError
+from ..errors import StorageError, UserError
+from ..files import missing
 from ..rundir import run_json
-from ..rundir.checkpoint import SLOTS, Part, Unusable, latest, part_path, read_part
-from ..rundir.layout import require_free
-from ..rundir.run_json import read_facts
+from ..rundir.checkpoint import HEADER, SLOTS, Part, Unusable, latest, part_path, read_part
+from ..rundir.layout import require_free, require_no_run
+from ..rundir.run_json import require_facts
 from ..rundir.watchdog_reports import forget_reports
 from .checkpointer import Checkpointer
 from .loop import NoRecorder
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from .recorder import Recorder
 
+REQUIRED = ("config.iterations",)
+"""The keys of run.json without which a run cannot be resumed."""
 Choice = tuple[dict[str, str | None], int | None]
 """The finished algorithms, each with its error if any, and the slot to resume from, if any."""
 
@@ -30,11 +34,16 @@ def config_of_run(directory: Path, given: Mapping[str, Any], ranks: int | None) 
     Returns None if the run is finished already. `ranks` is the number of MPI ranks, or None outside
     of MPI.
     """
-    facts = read_facts(directory)
-    if "config" not in facts:
-        raise UserError(f"{directory} holds no run to resume: it has no readable run.json")
+    facts = require_facts(directory, REQUIRED)
+    if not facts:
+        raise UserError(f"{directory} holds no run to resume: it has no run.json")
     known = {field.name for field in fields(RunConfig)}
-    config = RunConfig.of({key: value for key, value in facts["config"].items() if key in known})
+    try:
+        config = RunConfig.of(
+            {key: value for key, value in facts["config"].items() if key in known}
+        )
+    except UserError as error:
+        raise UserError(f"{directory / 'run.json'}: config: {error}") from None
     n = given.get("n") or ranks or config.n
     if config.n is not None and config.n != n:
         raise UserError(
@@ -54,8 +63,8 @@ def continued_config(config: RunConfig) -> RunConfig | None:
     Raises UserError if `config` asks for fewer iterations than the run has done, or for other
     iterations in a comparison.
     """
-    facts = read_facts(Path(str(config.out)))
-    if "config" not in facts:
+    facts = require_facts(Path(str(config.out)), REQUIRED)
+    if not facts:
         return config
     before = facts["config"]
     # by default the log interval follows from T; an extended run keeps that of its beginning
@@ -116,8 +125,10 @@ def _own_part(directory: Path, slot: int, node: int, identity: str) -> Part | st
         return ""
     try:
         part = read_part(path)
-    except (Unusable, ValueError, KeyError) as error:
+    except Unusable as error:
         return str(error)
+    if wrong := missing(part.header, HEADER):
+        return f"{path} is damaged: {wrong}"
     if part.header["identity"] != identity or part.header["node"] != node:
         return f"{path} belongs to another run"
     return part
@@ -155,13 +166,14 @@ def _choose(
         "algorithm": labels[len(done)] if len(done) < len(labels) else None,
         "iteration": header.get("iteration", 0),
         "exchange": config.exchange,
-        **{key: recorder.facts.get(key) for key in ("hosts", "mpi", "versions")},
+        **{key: recorder.facts.get(key) for key in ("hosts", "mpi", "versions", "blas")},
     }
     if chosen is None and not done:
         recorder.start()
         recorder.facts["resumes"].append({"at": recorder.facts["started"], **where})
     else:
         recorder.resume(done, header.get("metrics"), where)
+        _warn_of_other_blas(recorder)
     for problem in problems:
         recorder.warn(f"a checkpoint cannot be used: {problem}")
     if chosen is None and len(done) < len(labels):
@@ -170,47 +182,92 @@ def _choose(
     return {label: recorder.facts["results"][label].get("error") for label in done}, chosen
 
 
+def _warn_of_other_blas(recorder: "Recorder") -> None:
+    """Warn if the run continues with another BLAS kernel, which rounds differently."""
+    before, now = ((facts.get("blas") or {}) for facts in (recorder.before, recorder.facts))
+    if before and before != now:
+        then, here = (" ".join(map(str, each.values())) or "unknown" for each in (before, now))
+        recorder.warn(
+            f"the run began with the BLAS {then}, here it is {here}: the last digits may differ "
+            "from those of an uninterrupted run"
+        )
+
+
 def describe(config: RunConfig) -> dict[str, Any]:
     """Return the content of run.json for a run whose ranks are not up yet."""
-    before = read_facts(Path(str(config.out))) if config.resume else {}
+    before = require_facts(Path(str(config.out))) if config.resume else {}
     before.pop("graph", None)  # root writes it again once the ranks are up
     return {**before, "config": asdict(config)}
 
 
-def claim_directory(
-    config: RunConfig, comm: "MPI.Intracomm | None"
-) -> tuple[RunConfig, Callable[[], None]]:
-    """Mark the run directory as running; return the adapted config and a function that undoes it.
+class ClaimedRun:
+    """A run whose directory is claimed: its adapted config, and the ways to give that back."""
 
-    Collective: every rank calls it. Only root writes; on the other ranks the function does nothing.
+    def __init__(self, config: RunConfig, release: Callable[[], None], token: str = "") -> None:
+        self.config = config
+        self.release = release
+        self.token = token  # for ranks of this run, in the environment
+        self.undo = release  # for a run that never began: leave the directory as it was
+
+
+def claim_directory(config: RunConfig, comm: "MPI.Intracomm | None") -> ClaimedRun:
+    """Claim the run directory and mark it as running; return the run with its adapted config.
+
+    Collective: every rank calls it. Only root writes; on the other ranks giving back does nothing.
     """
+    if config.stacked or comm is None:
+        return _claim_on_root(config, None)
+    from ..comm.collective import on_root
 
-    def make() -> tuple[RunConfig, Callable[[], None]]:
-        if config.out is None:
-            if config.resume or config.checkpoint_every or config.checkpoint_minutes:
-                raise UserError("a checkpoint needs a run directory: give out as well")
-            return config, _do_nothing
-        from ..rundir.run_directory import require_unused  # here: only root needs it
+    claimed = on_root(comm, lambda: _claim_on_root(config, comm.size))
+    adapted = comm.bcast(claimed and claimed.config)
+    return claimed or ClaimedRun(adapted, _do_nothing)
 
-        require_free(Path(config.out), config.overwrite or config.reserved or config.resume)
-        require_unused(Path(config.out))
+
+def _claim_on_root(config: RunConfig, ranks: int | None) -> ClaimedRun:
+    if config.out is None:
+        if config.resume or config.checkpoint_every or config.checkpoint_minutes:
+            raise UserError("a checkpoint needs a run directory: give out as well")
+        return ClaimedRun(config, _do_nothing)
+    from ..rundir.lock import claim, require_unclaimed  # here: only root needs it
+    from ..rundir.run_directory import require_unused
+
+    out = Path(config.out)
+    may_exist = config.overwrite or config.reserved or config.resume
+    require_unclaimed(out)  # says more than that the directory exists
+    require_free(out, may_exist)
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    held = claim(out)
+
+    def release() -> None:
+        held.release()
+        for folder in made:
+            with contextlib.suppress(OSError):  # the run has written to it
+                folder.rmdir()
+
+    try:
+        require_no_run(out, may_exist)
+        require_unused(out)
         adapted = continued_config(config) if config.resume else config
         if adapted is None:
             raise UserError(f"{config.out} is finished; more iterations would extend it")
-        try:
-            forget_reports(Path(config.out))
-            nodes = config.n or (None if comm is None else comm.size)
-            facts = describe(replace(adapted, n=nodes))
-            return adapted, run_json.mark_running(Path(config.out), facts)
-        except (OSError, run_json.StorageError) as error:
-            raise UserError(f"cannot write to {config.out}: {error}") from None
+        forget_reports(out)
+        facts = describe(replace(adapted, n=config.n or ranks))
+        undo_mark = run_json.mark_running(out, facts)
+    except (OSError, StorageError) as error:
+        release()
+        raise UserError(f"cannot write to {config.out}: {error}") from None
+    except UserError:
+        release()
+        raise
+    claimed = ClaimedRun(adapted, release, held.token)
 
-    if config.stacked or comm is None:
-        return make()
-    from ..comm.collective import on_root
+    def undo() -> None:
+        undo_mark()
+        release()
 
-    made = on_root(comm, make)
-    return comm.bcast(made and made[0]), made[1] if made else _do_nothing
+    claimed.undo = undo
+    return claimed
 
 
 def _do_nothing() -> None:

@@ -1,11 +1,9 @@
 """Studies: the experiments of the paper, read from TOML files, one run per algorithm."""
 
-import fcntl
-import json
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -16,11 +14,14 @@ from ..config import RunConfig, options_of_table, parse_toml
 from ..display.console import counted, on_terminal
 from ..display.progress import StudyBar
 from ..errors import Diverged, UserError
+from ..files import read_json
 from ..rundir.layout import OWN_NAMES, remove_run
+from ..rundir.lock import claim
 from ..rundir.metrics_csv import read_last_row
+from ..rundir.run_json import require_facts
 from ..spec import nearest, split_list
 from ..trial import cut_methods
-from .tables import write_results
+from .tables import read_result, write_results
 
 EXPERIMENTS = ("huber", "a9a", "covertype", "mnist")
 LITERAL = "literal"
@@ -53,6 +54,7 @@ class Study:
     quick: bool
     command: str  # the command that reproduces it
     changed: str  # the options that differ from those of the experiment's file
+    overwrite: bool = False  # run all algorithms again
 
     @property
     def regression(self) -> bool:
@@ -151,18 +153,16 @@ def _is_done(config: RunConfig) -> bool:
     Raise an error if its directory holds a run with other options, or files of somebody else.
     """
     directory = Path(config.out or "")
-    try:
-        facts = json.loads((directory / "run.json").read_text())
-    except (OSError, ValueError):
+    facts = require_facts(directory)
+    if not facts:
         foreign = [path for path in directory.glob("[!.]*") if path.name not in OWN_NAMES]
         if foreign:
-            raise UserError(
-                f"{foreign[0]} is in the way: {directory} is not a run directory"
-            ) from None
+            raise UserError(f"{foreign[0]} is in the way: {directory} is not a run directory")
         return False
     if facts.get("exit_code") not in (0, Diverged.exit_code):
         return False
     wanted = asdict(config)
+    facts = read_result(directory)
     for key in DECISIVE:
         if facts["config"].get(key) != wanted[key]:
             raise UserError(
@@ -172,28 +172,12 @@ def _is_done(config: RunConfig) -> bool:
     return True
 
 
-def remove_study(study: Study) -> None:
-    """Remove the runs of a study, so that all of them run again."""
-    for config in study.runs.values():
-        remove_run(Path(config.out or ""))
-
-
-@contextmanager
-def lock_directory(directory: Path) -> Iterator[None]:
-    """Keep other `reproduce` commands out of the directory while the context is open."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / ".lock").open("w")
-    except OSError as error:
-        raise UserError(f"cannot write to {directory}: {error.strerror}") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another mpi-gt reproduce is working in {directory}") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
+def begin_study(study: Study) -> list[str]:
+    """Return the algorithms to run, in a directory that is claimed; remove runs to overwrite."""
+    if study.overwrite:
+        for config in study.runs.values():
+            remove_run(Path(config.out or ""))
+    return study.pending()
 
 
 class StudyProgress:
@@ -248,10 +232,12 @@ class StudyProgress:
         """Remove the bar and close progress.log."""
         if self._bar:
             self._bar.end()
-        self._log.close()
+        with contextlib.suppress(OSError):
+            self._log.close()
 
     def _line(self, text: str) -> None:
-        print(f"{time.strftime('%H:%M:%S')} {text}", file=self._log, flush=True)
+        with contextlib.suppress(OSError):  # a full disk: the runs will say so
+            print(f"{time.strftime('%H:%M:%S')} {text}", file=self._log, flush=True)
         if not self._quiet and self._bar is None:
             print(f"{self._study.name}: {text}", file=sys.stderr, flush=True)
 
@@ -266,8 +252,40 @@ def run_study(
     `execute(config, on_tick)` runs one of them, calls `on_tick` meanwhile, and returns its exit
     code.
     """
-    with lock_directory(study.directory):
-        pending = study.pending()
+    with clean_if_refused(study.directory) as clean:
+        code = _run_pending(study, execute, quiet)
+        if code == UserError.exit_code:
+            clean()
+    return code
+
+
+@contextlib.contextmanager
+def clean_if_refused(directory: Path) -> Iterator[Callable[[], None]]:
+    """Remove the directory, if it is new and holds no run, after a UserError in the `with` block.
+
+    Gives the function that does so, for a UserError of ranks: it shows in their exit code only.
+    """
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+
+    def clean() -> None:
+        with contextlib.suppress(OSError):
+            if made and [path.name for path in directory.iterdir()] == ["progress.log"]:
+                (directory / "progress.log").unlink()
+            for folder in made:
+                folder.rmdir()
+
+    try:
+        yield clean
+    except UserError:
+        clean()
+        raise
+
+
+def _run_pending(
+    study: Study, execute: Callable[[RunConfig, Callable[[], None]], int], quiet: bool
+) -> int:
+    with claim(study.directory):
+        pending = begin_study(study)
         progress = StudyProgress(study, pending, quiet)
         try:
             for label in pending:
@@ -288,5 +306,5 @@ def report(study: Study, quiet: bool) -> int:
         print((study.directory / "summary.md").read_text(encoding="utf-8"))
         for path in written:
             print(f"wrote {path}")
-    summary = json.loads((study.directory / "summary.json").read_text())
+    summary = read_json(study.directory / "summary.json")
     return Diverged.exit_code if any("error" in row for row in summary["methods"].values()) else 0

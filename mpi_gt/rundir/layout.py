@@ -11,6 +11,8 @@ from ..errors import UserError
 CHECKPOINTS = "checkpoints"
 OUTPUTS = "final.part"  # outputs of the algorithms that are finished, in a run that is not
 WATCHDOG = "watchdog"  # reports of stuck ranks
+SIGN = f"{WATCHDOG}/alive"  # changes while a rank works for long outside of the iterations
+SEGMENTS = ".segments-"  # begins the names of files: see `remains`
 STOP_FILE = "stop"  # its presence asks a run to stop
 OWN_FILES = (
     "run.json",
@@ -39,7 +41,7 @@ STATE = (
     f"{OUTPUTS}/.*.npy.part",
     OUTPUTS,
 )
-REMAINS = (STOP_FILE, ".run.json.*", ".final.npz.part", f"{WATCHDOG}/*node-*.json", WATCHDOG)
+REMAINS = (STOP_FILE, ".run.json.*", ".final.npz.part", f"{WATCHDOG}/*node-*.json", SIGN, WATCHDOG)
 OWN_NAMES = {*OWN_FILES, STOP_FILE, CHECKPOINTS, OUTPUTS, WATCHDOG}
 
 
@@ -75,8 +77,25 @@ def require_free(path: Path, overwrite: bool) -> None:
         for name in OWN_FILES:
             if (path / name).is_dir():
                 raise UserError(f"{path / name} is a directory, so {path} is not a run directory")
+            if (path / name).exists() and not (path / name).is_file():  # a pipe would block
+                raise UserError(f"{path / name} is no regular file: {path} is not a run directory")
+        for name in OWN_NAMES:
+            if (path / name).is_symlink():
+                raise UserError(
+                    f"{path / name} is a symbolic link: the run would write to files outside of "
+                    f"{path}; remove the link"
+                )
     except OSError as error:
         raise UserError(f"cannot write to {path}: {error.strerror}") from None
+
+
+def require_no_run(path: Path, overwrite: bool) -> None:
+    """Raise UserError if the directory, claimed by now, holds a run that must not be replaced.
+
+    Another process may have written one between `require_free` and the claim.
+    """
+    if not overwrite and any((path / name).exists() for name in OWN_FILES):
+        raise UserError(f"{path} exists; give another --out, or --overwrite to replace its run")
 
 
 def clear(path: Path, state: bool) -> None:

@@ -24,6 +24,7 @@ from ..errors import UserError
 from .atomic import storage_error, write_atomic
 from .layout import OUTPUTS
 from .metrics_csv import COLUMNS, MetricsBlock, parse_rows
+from .run_json import read_facts
 
 Array = NDArray[Any]
 
@@ -38,10 +39,14 @@ class RunDirectory:
         self._table = path / "metrics.csv"
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._metrics = self._table.open("ab+")
+            self._metrics = open(self._table, "ab+", opener=_open_no_link)  # noqa: SIM115
         except OSError as error:
             raise UserError(f"cannot write to {path}: {error.strerror or error}") from None
-        for _ in range(10):  # `is_held` in another process takes the lock for a moment
+        self._lock()
+        self._digest = hashlib.sha256()
+
+    def _lock(self) -> None:
+        for _ in range(50):  # `is_held` in another process takes the lock for a moment
             try:
                 fcntl.flock(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -49,8 +54,8 @@ class RunDirectory:
                 continue
             except OSError:
                 pass  # a file system without locks
-            break
-        self._digest = hashlib.sha256()
+            return
+        raise UserError(f"{self.path} is in use by {_user_of(self.path)}")
 
     def begin(self) -> None:
         """Empty metrics.csv and write its header line."""
@@ -177,8 +182,19 @@ def require_unused(path: Path) -> None:
     end = time.monotonic() + PATIENCE
     while is_held(path):
         if time.monotonic() > end:
-            raise UserError(f"another run is using {path}")
+            raise UserError(f"{path} is in use by {_user_of(path)}")
         time.sleep(0.1)
+
+
+def _user_of(path: Path) -> str:
+    """Return the process that run.json names, as the end of a message."""
+    process = read_facts(path).get("process", {})
+    known = isinstance(process, dict) and "pid" in process
+    return f"process {process['pid']} on {process.get('host')}" if known else "another run"
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def is_held(path: Path) -> bool | None:

@@ -12,7 +12,8 @@ from support import FIGURES, finish, start
 
 from mpi_gt.cli.main import main
 from mpi_gt.config import to_arguments
-from mpi_gt.reproduce.study import EXPERIMENTS, lock_directory, make_study
+from mpi_gt.reproduce.study import EXPERIMENTS, make_study
+from mpi_gt.rundir.lock import claim
 from mpi_gt.rundir.run_json import ranks_are_up
 
 SMALL = [
@@ -80,13 +81,13 @@ def test_output(small):
     assert list(dict.fromkeys(row["algorithm"] for row in rows)) == HUBER
     claims = json.loads((small / "claims.json").read_text())
     assert len(claims) == 6
-    for claim in claims:
-        assert claim["verdict"] in ("holds", "does not hold", "not decided")
-        low, high = claim["interval"]
-        assert low <= claim["estimate"] <= high
+    for each in claims:
+        assert each["verdict"] in ("holds", "does not hold", "not decided")
+        low, high = each["interval"]
+        assert low <= each["estimate"] <= high
     text = (small / "summary.md").read_text()
-    for claim in claims:
-        assert f"| {claim['claim']} | **{claim['verdict']}** | {claim['measure']}: " in text
+    for each in claims:
+        assert f"| {each['claim']} | **{each['verdict']}** | {each['measure']}: " in text
     assert "Algorithm 1 minus " in claims[0]["measure"]
     assert "| DSGD (dsgd) |" in text
     assert "The paper makes no claim about GTAdam." in text
@@ -146,6 +147,8 @@ def test_quick_says_so_everywhere(tmp_path, monkeypatch, capsys):
         ["mnist", "--variant", "heterogeneous"],
         ["huber", "--iterations", "0"],
         ["huber", "--nothing"],
+        ["huber", "--stacked", "--x1", "missing.npy"],  # found while the first run is built
+        ["huber", "--stacked", "--problem", "huber:threshold=0"],
         [],
     ],
     ids=" ".join,
@@ -154,6 +157,14 @@ def test_bad_input(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", *words]) == 2
     assert capsys.readouterr().err.count("mpi-gt: error:") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_input_on_ranks_leaves_nothing(openmpi, call, tmp_path):
+    words = ["reproduce", "huber", "--problem", "huber:threshold=0"]
+    done = call(openmpi.mpi_gt(*words, "-n", "2"), cwd=tmp_path, expect=2)
+    assert done.err.count("mpi-gt: error:") == 1
+    call(openmpi.mpirun(2, str(openmpi.bin / "mpi-gt"), *words), cwd=tmp_path, expect=2)
     assert not list(tmp_path.iterdir())
 
 
@@ -226,9 +237,9 @@ def test_a_folder_of_somebody_else_s_is_left_alone(tmp_path, capsys):
 
 
 def test_a_second_call_is_kept_out(tmp_path, capsys):
-    with lock_directory(tmp_path):
+    with claim(tmp_path):
         assert main(["reproduce", "huber", *SMALL, "--out", str(tmp_path)]) == 2
-    assert "another mpi-gt reproduce is working" in capsys.readouterr().err
+    assert "is in use by process" in capsys.readouterr().err
 
 
 @pytest.mark.figures

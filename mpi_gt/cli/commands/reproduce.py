@@ -87,14 +87,17 @@ def _on_ranks(
     """Run all algorithms of the experiments one after the other on these ranks."""
     from ...comm.collective import on_root
     from ...engine.run import run
-    from ...reproduce.study import StudyProgress, lock_directory, report
+    from ...reproduce.study import StudyProgress, begin_study, clean_if_refused, report
+    from ...rundir.lock import claim
 
     studies, quiet = plan
     codes = [0]
     for study in studies:
         with contextlib.ExitStack() as held:
-            on_root(comm, lambda study=study: held.enter_context(lock_directory(study.directory)))  # type: ignore[misc]
-            pending = comm.bcast(on_root(comm, study.pending))
+            if comm.rank == 0:
+                held.enter_context(clean_if_refused(study.directory))
+            on_root(comm, lambda study=study: held.enter_context(claim(study.directory)))  # type: ignore[misc]
+            pending = comm.bcast(on_root(comm, lambda study=study: begin_study(study)))  # type: ignore[misc]
             progress = StudyProgress(study, pending, quiet) if comm.rank == 0 else None
             for label in pending:
                 config = study.runs[label]

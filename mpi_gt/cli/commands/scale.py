@@ -45,7 +45,8 @@ def _launch(options: Options, argv: list[str]) -> int:
     from ...display.performance import show_scale
     from ...performance.scaling import make_points, run_study
     from ...rundir.layout import release_reserved, require_free, reserve
-    from ..configure import convert_flags, make_directory
+    from ...rundir.lock import claim
+    from ..configure import convert_flags
     from ..frontend import launch_run
 
     ranks, graphs, mode = (options.pop(name, None) for name in ("n", "graphs", "mode"))
@@ -58,7 +59,7 @@ def _launch(options: Options, argv: list[str]) -> int:
         points = make_points(config, ranks, graphs, mode, directory)
         if out:
             require_free(directory, overwrite)
-        make_directory(directory)
+        held = claim(directory)
     except UserError:
         if not out:
             release_reserved(directory)
@@ -67,7 +68,8 @@ def _launch(options: Options, argv: list[str]) -> int:
     def execute(config: "RunConfig") -> int:
         return launch_run(to_arguments(config), config)
 
-    code, rows = run_study(points, directory, execute, quiet)
+    with held:
+        code, rows = run_study(points, directory, execute, quiet)
     if rows and not quiet:
         show_scale(rows, directory)
     return code

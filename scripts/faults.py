@@ -37,6 +37,12 @@ def words_of(pid: int) -> list[str]:
         return []
 
 
+def is_rank(pid: int) -> bool:
+    """Return whether a process is a rank: `python -m mpi_gt`, or started by the front end."""
+    words = words_of(pid)[1:3]
+    return words == ["-m", "mpi_gt"] or (words[:1] != [] and words[0].endswith("start_rank.py"))
+
+
 def parents() -> dict[int, int]:
     """Return the parent of every process of this machine."""
     parent_of = {}
@@ -60,7 +66,7 @@ def descendants(pid: int) -> list[int]:
 def ranks_in(out: Path) -> list[int]:
     """Return the ranks that work in a run directory, also those without a parent."""
     mine = [pid for pid in parents() if str(out) in " ".join(words_of(pid))]
-    return [pid for pid in mine if words_of(pid)[1:3] == ["-m", "mpi_gt"]]
+    return [pid for pid in mine if is_rank(pid)]
 
 
 class Round:
@@ -131,7 +137,7 @@ class Round:
     def kill(self, process: "subprocess.Popen[bytes]") -> None:
         """Kill a rank, mpirun, or the front end."""
         family = descendants(process.pid)
-        ranks = [pid for pid in family[1:] if words_of(pid)[1:3] == ["-m", "mpi_gt"]]
+        ranks = [pid for pid in family[1:] if is_rank(pid)]
         kind = self.dice.choice(["rank", "rank", "mpirun", "front end"])
         victims = {"rank": ranks, "mpirun": family[1:2], "front end": family[:1]}[kind]
         if process.poll() is None and victims:

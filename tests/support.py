@@ -169,6 +169,7 @@ def ranks_of(out: Path) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # the process has ended since
             words = path.read_bytes().split(b"\0")
-            if words[1:3] == [b"-m", b"mpi_gt"] and str(out).encode() in words:
+            started = b"start_rank.py" in b"".join(words[1:2]) or words[1:3] == [b"-m", b"mpi_gt"]
+            if started and str(out).encode() in words:
                 found.append(int(path.parent.name))
     return found

@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launch import detect
-from ..machine import mpi_library
-from ..rundir.run_json import mark_failed, resume_hint
+from ..launch.build_id import require_same_build
+from ..machine import mpi_library, require_mpi
+from ..rundir.atomic import storage_failure
+from ..rundir.run_json import mark_failed, read_facts, resume_hint
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -44,9 +45,13 @@ def main_on_rank(arguments: list[str], stop: StopRequest) -> int:
     warnings.filterwarnings("ignore", "suspicious MPI")  # mpi4py's, from each rank; ours is below
     # Open MPI, one host: messages with the vectors of many seeds are still sent at once
     os.environ.setdefault("OMPI_MCA_btl_sm_eager_limit", detect.EAGER_LIMIT)
+    launch = detect.detect_launch()
+    try:
+        require_mpi()
+    except UserError as error:
+        return _report_mismatch(launch, str(error), arguments)
     from mpi4py import MPI
 
-    launch = detect.detect_launch()
     mismatch = launch and launch.library_mismatch(mpi_library())
     if not mismatch:
         if not MPI.Is_initialized():  # a script of the user's may have done so
@@ -57,21 +62,27 @@ def main_on_rank(arguments: list[str], stop: StopRequest) -> int:
         mismatch = launch and launch.size_mismatch(MPI.COMM_WORLD.size, mpi_library())
     if launch and mismatch:
         return _report_mismatch(launch, mismatch, arguments)
-    comm = MPI.COMM_WORLD
+    from ..comm.collective import WatchedComm
+    from ..engine.watchdog import guard_start
+
+    comm = WatchedComm(MPI.COMM_WORLD)
+    watchdog = guard_start(comm)
     context = RankContext(stop)
     try:
         code = _run_command(comm, arguments, context)
     except BaseException as error:
         _abort(comm, error, context.directory)
-    return int(comm.bcast(detect.write_exit_code(code) if comm.rank == 0 else None))
+    code = int(comm.bcast(detect.write_exit_code(code) if comm.rank == 0 else None))
+    watchdog.guard_exit()
+    return code
 
 
-def _report_mismatch(launch: detect.Launch, mismatch: str, arguments: list[str]) -> int:
+def _report_mismatch(launch: detect.Launch | None, mismatch: str, arguments: list[str]) -> int:
     """Report on the launcher's rank 0 that MPI has not joined the ranks; return the exit code.
 
     Each process takes itself for root, and cannot ask the others.
     """
-    if launch.rank > 0:
+    if launch is not None and launch.rank > 0:
         time.sleep(3)  # some launchers end the other processes at the first exit code
         return 0 if detect.OUTCOME in os.environ else UserError.exit_code
     from .commands import COMMANDS, load
@@ -90,6 +101,7 @@ def _run_command(comm: "MPI.Intracomm", arguments: list[str], context: RankConte
     from ..comm.collective import on_root
 
     if comm.rank > 0:  # most commands need it, and root has to parse first
+        require_same_build()  # raised here, this ends all ranks
         from ..engine import run  # noqa: F401
     try:
         work, plan = comm.bcast(on_root(comm, lambda: _prepare(arguments, comm.size)))
@@ -109,6 +121,7 @@ def _prepare(arguments: list[str], ranks: int) -> tuple[Callable[..., int] | Non
     from .commands import load
     from .parser import parse
 
+    require_same_build()
     try:
         name, options = parse(arguments)
     except SystemExit as done:  # --help or --version, printed by now
@@ -166,25 +179,40 @@ def run_and_show(config: "RunConfig", comm: "MPI.Intracomm | None", stop: StopRe
 
 def report_stop(stopped: Stopped, directory: Path) -> int:
     """Print that a run has stopped and how to continue it; return the exit code."""
-    print(f"mpi-gt: {stopped}; {resume_hint(directory)}", file=sys.stderr, flush=True)
+    print(f"mpi-gt: {stopped}{resume_hint(directory)}", file=sys.stderr, flush=True)
     return stopped.exit_code
 
 
 def _abort(comm: "MPI.Intracomm", error: BaseException, directory: Path | None) -> NoReturn:
-    """Report an exception of this rank and end all ranks."""
+    """Report an exception of this rank, unless another one does so, and end all ranks."""
     from ..comm.collective import RootFailed
 
-    if isinstance(error, RootFailed):
-        time.sleep(10)  # root is reporting it, and ends us
-    elif isinstance(error, StorageError):
-        # other ranks have the same error: one reports it and ends us
-        time.sleep(0.25 * min(comm.rank, 8))
-        print(f"mpi-gt: error on rank {comm.rank}: {error}", file=sys.stderr, flush=True)
+    # other ranks may have the same error: the first one reports it and ends us
+    time.sleep(min(0.25 * comm.rank, 2 + 0.05 * comm.rank, 10))
+    marked = directory is not None and read_facts(directory).get("status") == "failed"
+    if marked or isinstance(error, RootFailed):
+        time.sleep(10)
     else:
-        text = "".join(traceback.format_exception(error))
-        print(f"mpi-gt: error on rank {comm.rank}:\n{text}", file=sys.stderr, flush=True)
-    if directory is not None:
-        reason = str(error) if isinstance(error, StorageError) else repr(error)
-        mark_failed(directory, f"rank {comm.rank}: {reason}", 1)
+        _report(comm.rank, error, directory)
     comm.Abort(1)
     os._exit(1)  # where Abort returns before the launcher has ended us
+
+
+def _report(rank: int, error: BaseException, directory: Path | None) -> None:
+    """Write the exception of this rank to run.json, and show it or have the front end show it."""
+    from ..launch.relay import send_report
+    from ..user_classes import describe_failure
+
+    full = storage_failure(error)
+    expected = isinstance(full or error, UserError | StorageError)
+    text, trace = (str(full or error), "") if expected else describe_failure(error)
+    if directory is not None:
+        mark_failed(directory, f"rank {rank}: {text}", 1)
+    if detect.OUTCOME in os.environ:
+        if trace:
+            print(trace, file=sys.stderr, flush=True)
+        send_report(text if expected else f"rank {rank}: {text}")
+        return
+    of_user = hasattr(error, "user_call") or not trace
+    lines = ([f" {text}"] if of_user else [""]) + ([trace] if trace else [])
+    print(f"mpi-gt: error on rank {rank}:" + "\n".join(lines), file=sys.stderr, flush=True)

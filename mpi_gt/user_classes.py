@@ -1,27 +1,29 @@
-"""Users' own algorithms and problems, `my_module:MyClass`: loaded, and checked before a run.
+"""Users' own algorithms and problems, `my_module:MyClass`: loaded, and called with care.
 
-The checks call each method once, on one rank. They find a missing method or a wrong shape in
-microseconds, where the run itself would hang or end in one traceback per rank.
+`engine.user_checks` tries them out before a run, `engine.user_guard` watches them during it.
 """
 
 import importlib
-import json
+import importlib.util
+import os
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .errors import UserError
+from .errors import Diverged, Stopped, StorageError, UserCodeError, UserError
+from .memory import out_of_memory
 from .spec import convert_options, nearest, parse, split
 
-Array = NDArray[Any]
 Made = TypeVar("Made")
 
+SILENCE = 30.0  # seconds after which a message says which call of a user's code takes so long
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+PACKAGE = str(Path(__file__).parent)
 METHODS = {"algorithm": ("init", "step"), "problem": ("gradient", "evaluate")}
 
 
@@ -41,154 +43,181 @@ def resolve(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any
     module, _, rest = text.partition(":")
     name, options = split(rest)
     user_class = _load(kind, module.strip(), name)
-    return name, user_class, convert_options(f"{kind} {module}:{name}", user_class, options)
+    what = f"{kind} {module}:{name}"
+    converted = call_user_code(  # it evaluates the annotations of the constructor
+        f"{what}: reading the signature", lambda: convert_options(what, user_class, options)
+    )
+    return name, user_class, converted
 
 
 def _load(kind: str, module_name: str, class_name: str) -> type:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     what = f"{kind} {module_name}:{class_name}"
     try:
-        module = importlib.import_module(module_name)
+        with announced(f"the import of {module_name}"):
+            module = _import(module_name)
+    except (UserError, KeyboardInterrupt):
+        raise
     except ModuleNotFoundError as error:
         if error.name != module_name.partition(".")[0] and error.name != module_name:
             raise UserError(f"{what}: {module_name} needs a missing module: {error}") from None
         raise UserError(
-            f"{what}: there is no module '{module_name}' in {here} or on the Python path"
+            f"{what}: there is no module '{module_name}' in {Path.cwd()} or on the Python path"
         ) from None
-    except Exception as error:
+    except BaseException as error:  # also sys.exit
         raise UserError(f"{what}: importing the module failed: {located(error)}") from None
+    return call_user_code(what, lambda: _find_class(what, METHODS[kind], module, class_name))
+
+
+def _find_class(what: str, methods: Sequence[str], module: ModuleType, class_name: str) -> type:
     user_class = getattr(module, class_name, None)
     if not isinstance(user_class, type):
         classes = [name for name, thing in vars(module).items() if isinstance(thing, type)]
         raise UserError(f"{what}: the module has no such class{nearest(class_name, classes)}")
-    lacking = [name for name in METHODS[kind] if not callable(getattr(user_class, name, None))]
+    lacking = [name for name in methods if not callable(getattr(user_class, name, None))]
     lacking += sorted(set(getattr(user_class, "__abstractmethods__", ())) - set(lacking))
     if lacking:
         raise UserError(f"{what} lacks {', '.join(f'{name}()' for name in lacking)}")
     return user_class
 
 
+def _import(module_name: str) -> ModuleType:
+    """Import a user's module, first of all from the current folder.
+
+    Only the named module is looked for there before anywhere else. Modules that it imports are
+    looked for there last, so that a file numpy.py or json.py in the folder hides nothing.
+    """
+    here = Path.cwd()
+    top = module_name.partition(".")[0]
+    file, package = here / f"{top}.py", here / top / "__init__.py"
+    found = next((path for path in (package, file) if path.is_file()), None)
+    if found is not None and top in sys.stdlib_module_names:
+        raise UserError(f"{found} has the name of a module of Python itself: rename it")
+    if (found is not None or (here / top).is_dir()) and str(here) not in sys.path:
+        sys.path.append(str(here))
+    loaded = sys.modules.get(top)
+    if found is not None and getattr(loaded, "__file__", None) != str(found):
+        folders = [str(found.parent)] if found is package else None
+        spec = importlib.util.spec_from_file_location(
+            top, found, submodule_search_locations=folders
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[top] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(sys.modules[top])
+        except BaseException:
+            del sys.modules[top]
+            raise
+    return importlib.import_module(module_name)
+
+
 def located(error: BaseException) -> str:
-    """Return the text of an error with the file and line that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """Return the text of an error in one line, with the file and line that raised it."""
+    frames = _frames(error) or traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError):  # it names its place itself
+        frames = []
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
-
-
-def call_user_code(what: str, make: Callable[[], Made]) -> Made:
-    """Return the result of a user's code; raise UserError with file and line if it fails."""
+    if isinstance(error, SystemExit):
+        return f"sys.exit was called{where}"
     try:
-        return make()
-    except UserError:
+        text = " ".join(str(error).split())
+    except Exception:  # a user's exception may fail to describe itself
+        text = ""
+    if len(text) > 500:
+        text = f"{text[:500]}..."
+    if isinstance(error, UserCodeError):
+        return f"{text}{where}"
+    return f"{type(error).__name__}{': ' if text else ''}{text}{where}"
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of a traceback that are not of this package nor of Python's import."""
+    return [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((f"{PACKAGE}{os.sep}", "<frozen"))
+    ]
+
+
+@contextmanager
+def announced(what: str) -> Iterator[None]:
+    """Say once on stderr what is being waited for if the `with` block takes long.
+
+    Ranks other than root say nothing: root waits for them, and says so.
+    """
+    if any(os.environ.get(name) not in (None, "", "0") for name in RANKS):
+        yield
+        return
+
+    def say() -> None:
+        text = f"mpi-gt: still waiting for {what}, after {SILENCE:.0f} s"
+        print(text, file=sys.stderr, flush=True)
+
+    timer = threading.Timer(SILENCE, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def call_user_code(what: str, make: Callable[[], Made], custom: bool = True) -> Made:
+    """Return the result of a user's code; raise UserError with file and line if it fails.
+
+    `custom` False: the code is a registered class's, and no thread watches its time.
+    """
+    try:
+        with announced(what) if custom else nullcontext():
+            return make()
+    except (UserError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except MemoryError as error:
+        raise UserError(f"{what} {out_of_memory(error)}") from None
+    except BaseException as error:  # also sys.exit
         raise UserError(f"{what} failed: {located(error)}") from None
 
 
-def check_problem(name: str, problem: Any, x: Array) -> None:
-    """Raise UserError unless the problem's methods return what a run needs, at x (seeds, dim)."""
-    gradient = call_user_code(f"{name}.gradient", lambda: problem.gradient(1, x))
-    _require_like(f"{name}.gradient", gradient, x.shape, x.dtype)
-    xbar = _frozen(x.astype(np.float64))
-    answer = call_user_code(f"{name}.evaluate", lambda: problem.evaluate(xbar))
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise UserError(f"{name}.evaluate must return (loss, gradient), not {_kind(answer)}")
-    _require_like(f"{name}.evaluate: the loss", answer[0], x.shape[:-1], None)
-    _require_like(f"{name}.evaluate: the gradient", answer[1], x.shape, None)
-    if hasattr(problem, "accuracy"):
-        accuracy = call_user_code(f"{name}.accuracy", lambda: problem.accuracy(xbar))
-        _require_like(f"{name}.accuracy", accuracy, x.shape[:-1], None)
-    if hasattr(problem, "test_score"):
-        score = call_user_code(f"{name}.test_score", lambda: problem.test_score(xbar))
-        _require_like(f"{name}.test_score", score, (len(x) + 1,), None)
-    if hasattr(problem, "facts"):
-        call_user_code(f"{name}.facts", lambda: json.dumps(problem.facts()))
+def construct(what: str, custom: bool, make: Callable[[], Made]) -> Made:
+    """Return an algorithm or a problem; a ValueError of its constructor is about its options."""
+
+    def made() -> Made:
+        try:
+            return make()
+        except ValueError as error:
+            raise UserError(f"{what}: {' '.join(str(error).split())}") from None
+
+    return call_user_code(f"the constructor of {what}" if custom else what, made, custom)
 
 
-def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> None:
-    """Raise UserError unless init and step return States of arrays like x.
+def blame(error: BaseException, call: str) -> BaseException:
+    """Return the exception of a user's code during the iterations, marked with the call.
 
-    `mix` here returns each vector unchanged. The arrays passed to the algorithm are read-only,
-    and it must wait exactly once for each result of `mix`.
+    Of calls within one another, the innermost is named. `call` is "" if the error says all.
     """
-
-    def gradient(t: int, x: Array) -> Array:
-        return _frozen(problem.gradient(t, x))
-
-    state = call_user_code(f"{name}.init", lambda: algorithm.init(_frozen(x), partial(gradient, 1)))
-    _require_state(f"{name}.init", algorithm, state, x)
-    for array in state:
-        _frozen(array)
-    mix = _IdentityMix(x)
-    state = call_user_code(
-        f"{name}.step", lambda: algorithm.step(1, state, mix, partial(gradient, 2))
-    )
-    _require_state(f"{name}.step", algorithm, state, x)
-    if any(result.waited != 1 for result in mix.results):
-        raise UserError(f"{name}.step must wait once for each result of mix")
+    if isinstance(error, UserError | Diverged | Stopped | StorageError):
+        # all ranks would have to raise these together
+        text = f"{type(error).__name__}: {error}"
+        error = UserCodeError(text).with_traceback(error.__traceback__)
+    if not hasattr(error, "user_call"):
+        with suppress(Exception):
+            error.user_call = call  # type: ignore[attr-defined]
+    return error
 
 
-class _IdentityMix:
-    """A mix without neighbours: each result is the vector itself."""
+def describe_failure(error: BaseException) -> tuple[str, str]:
+    """Return the exception that ends a run in one line, and its traceback, "" if it needs none.
 
-    def __init__(self, x: Array) -> None:
-        self._x = x
-        self.results: list[_Pending] = []
-
-    def __call__(self, *vectors: Array) -> "_PendingVectors":
-        for vector in vectors:
-            _require_like("the argument of mix", vector, self._x.shape, self._x.dtype)
-        results = _PendingVectors(_Pending(vector) for vector in vectors)
-        self.results += results
-        return results
-
-
-class _Pending:
-    """A result of mix that counts how often it is waited for."""
-
-    def __init__(self, value: Array) -> None:
-        self._value = value.copy()
-        self.waited = 0
-
-    def wait(self) -> Array:
-        self.waited += 1
-        return self._value
-
-
-class _PendingVectors(tuple[_Pending, ...]):
-    """All results of one call of mix; `wait` is for a call with a single vector."""
-
-    def wait(self) -> Array:
-        (only,) = self
-        return only.wait()
-
-
-def _frozen(array: Array) -> Array:
-    """Make the array read-only, and return it."""
-    array.flags.writeable = False
-    return array
-
-
-def _require_state(what: str, algorithm: Any, state: Any, x: Array) -> None:
-    fields = getattr(state, "_fields", ())
-    if "x" not in fields:
-        raise UserError(f"{what} must return a NamedTuple with a field x, not {_kind(state)}")
-    for field, array in zip(fields, state, strict=True):
-        _require_like(f"{what}: {field}", array, x.shape, x.dtype)
-    if getattr(algorithm, "tracks", False) and not {"s", "g"} <= set(fields):
-        raise UserError(f"{what}: an algorithm that tracks needs s and g in its State")
-
-
-def _require_like(what: str, value: Any, shape: tuple[int, ...], dtype: Any) -> None:
-    if not isinstance(value, np.ndarray):
-        raise UserError(f"{what} is {_kind(value)}, not an array of shape {shape}")
-    if value.shape != shape:
-        raise UserError(f"{what} has shape {value.shape}, not {shape}")
-    if dtype is not None and value.dtype != dtype:
-        raise UserError(f"{what} has dtype {value.dtype}, not {dtype}")
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    The frames are the user's own if the user's code has failed, and else all of them.
+    """
+    call = getattr(error, "user_call", None)
+    if call is None:
+        if isinstance(error, MemoryError):
+            return f"the run {out_of_memory(error)}", ""
+        return repr(error), "".join(traceback.format_exception(error)).rstrip()
+    frames = _frames(error)
+    if not call or not frames:  # the code has returned something wrong, and no frame shows where
+        return str(error), ""
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
+    lines += traceback.format_exception_only(error)
+    return f"{call}: {located(error)}", "".join(lines).rstrip()

@@ -2,16 +2,20 @@
 
 import csv
 import textwrap
+import time
 
 import numpy as np
 import pytest
+from support import facts
 
+from mpi_gt import user_classes
 from mpi_gt.cli.main import main
 
 STACKED = ["--stacked", "-n", "4", "--iterations", "50", "--seeds", "2"]
 
 
 METHOD = """
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 import numpy as np
@@ -34,6 +38,7 @@ class Mine:
 
 
 PROBLEM = """
+import sys
 import numpy as np
 
 class Bowl:
@@ -96,7 +101,16 @@ BROKEN_METHODS = [
     (("lr: float = 0.1", "lr: float = 0.1\n    tracks = True"), "needs s and g"),
     (("x = mix(state.x).wait()", "state.x[:] = 1; x = mix(state.x).wait()"), "read-only"),
     (("x = mix(state.x).wait()", "mix(state.g); x = mix(state.x).wait()"), "wait once"),
-    (("mix(state.x).wait()", "mix(state.x[:1]).wait()"), "argument of mix"),
+    (("mix(state.x).wait()", "mix(state.x[:1]).wait()"), "Mine.step: the argument of mix"),
+    (("x = mix(state.x).wait()", "mix(); x = mix(state.x).wait()"), "Mine.step: mix was called"),
+    (("import sys", "import sys; sys.exit(0)"), "importing the module failed: sys.exit was called"),
+    (("import sys", "import sys; raise BaseException('odd')"), "BaseException: odd"),
+    (("import sys", "def ("), "importing the module failed: SyntaxError"),
+    (("lr: float = 0.1", "lr: 'sys.exit(0)' = 0.1"), "signature failed: sys.exit was called"),
+    (("lr: float = 0.1", "lr: float = 0.1\n    def __post_init__(self): sys.exit(0)"),
+     "the constructor of algorithm Mine failed: sys.exit was called"),
+    (("return self.State(x, grad(x))\n\n", "sys.exit('bye')\n\n"), "Mine.init failed: sys.exit"),
+    (("x = mix(state.x).wait()", "sys.exit(); x = mix(state.x).wait()"), "Mine.step failed: sys.e"),
 ]  # fmt: skip
 
 
@@ -124,10 +138,45 @@ BROKEN_PROBLEMS = [
     ),
     (
         ("    def evaluate", "    def facts(self):\n        return {1, 2}\n\n    def evaluate"),
-        "Bowl.facts failed",
+        "Bowl.facts must return a dictionary",
     ),
     (("self.dim, self.centre =", "raise KeyError('no'); self.dim, self.centre ="), "KeyError"),
-]
+    (("self.dim, self.centre =", "sys.exit(0); self.dim, self.centre ="),
+     "the constructor of problem Bowl failed: sys.exit was called"),
+    (("self.dim, self.centre =", "np.zeros(10**15); self.dim, self.centre ="),
+     "the constructor of problem Bowl does not fit into memory"),
+    *((("self.dim, self", f"self.dim, _ = {dim}, 0; _, self"), f"problem Bowl: dim must be {why}")
+      for dim, why in [("-3", "at least 1"), ("True", "a whole number, not a bool"),
+                       ("3.0", "a whole number, not a float"), ("10**5000", "at most")]),
+    (("self.dim, self", "self.dim, _ = 10**12, 0; _, self"), "1,000,000,000,000 dimensions needs"),
+    (("self.dim, self", "self.dim, _ = 3 + place.node, 0; _, self"), "3 on node 0 and 4 on node 1"),
+    *((("return 0.5 *", f"return {loss}, x\n        return 0.5 *"), f"the loss has dtype {dtype}")
+      for loss, dtype in [("np.zeros(2, complex)", "complex128"), ("np.array(['a', 'b'])", "<U1"),
+                          ("np.array([None, None])", "object")]),
+    (("return 0.5 *", "sys.exit(0); return 0.5 *"), "Bowl.evaluate failed: sys.exit was called"),
+    *((("    def evaluate", f"    def facts(self): {facts}\n\n    def evaluate"), message)
+      for facts, message in [
+          ("return None", "Bowl.facts must return a dictionary with names as keys, not None"),
+          ("return [1]", "Bowl.facts must return a dictionary with names as keys, not a list"),
+          ("return {1: 2}", "Bowl.facts must return a dictionary with names as keys"),
+          ("return {'a': np.nan}", "Bowl.facts must return finite values"),
+          ("return {'a': np.int64(1)}", "Bowl.facts must return finite values that JSON can hold"),
+          ("return {'dim': 17}", "Bowl.facts says that dim is 17"),
+          ("return {'rows_dropped': 3}", "needs rows_per_node"),
+          ("sys.exit(0)", "Bowl.facts failed: sys.exit"),
+      ]),
+    *((("    def evaluate", "    @classmethod\n    def parts(cls, nodes, **options):\n"
+        f"        {parts}\n\n    def evaluate"), f"problem Bowl: parts {message}")
+      for parts, message in [
+          ("return 3", "must return a list of 4 parts, one per node, or None, not an int"),
+          ("return (i for i in range(nodes))", "must return a list of 4 parts"),
+          ("return np.zeros(nodes)", "must return a list of 4 parts"),
+          ("return []", "gave 0 parts for 4 nodes"),
+          ("sys.exit(0)", "failed: sys.exit was called"),
+      ]),
+    (("    def evaluate", "    @classmethod\n    def prepare(cls, *a, **b): sys.exit(0)\n\n"
+      "    def evaluate"), "problem Bowl: prepare failed: sys.exit was called"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "message"), BROKEN_PROBLEMS, ids=lambda value: str(value)[:30])
@@ -157,3 +206,30 @@ def test_broken_problem_says_what_and_where(module, capsys, change, message):
 def test_no_such_class(capsys, tmp_path, spec):
     assert main(["run", *STACKED, "--algorithm", spec, "--out", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err.count("mpi-gt: error:") == 1
+
+
+def test_facts_and_parts_of_a_sound_problem(module, tmp_path):
+    change = (
+        "    def evaluate",
+        "    def facts(self):\n        return {'dim': self.dim, 'of': [1, {'a': None}]}\n\n"
+        "    @classmethod\n    def parts(cls, nodes, **options):\n        return tuple('abcd')\n\n"
+        "    def evaluate",
+    )
+    name = module(PROBLEM, change)
+    words = ["run", *STACKED, "--problem", f"{name}:Bowl", "--out", "run", "--quiet"]
+    assert main(words) == 0
+    assert facts(tmp_path / "run")["problem"] == {"dim": 3, "of": [1, {"a": None}]}
+
+
+def test_a_call_that_takes_long_is_named_once(capsys, monkeypatch):
+    monkeypatch.setattr(user_classes, "SILENCE", 0.05)
+    with user_classes.announced("the import of mine"):
+        time.sleep(0.3)
+    with user_classes.announced("something short"):
+        pass
+    time.sleep(0.1)
+    assert capsys.readouterr().err == "mpi-gt: still waiting for the import of mine, after 0 s\n"
+    monkeypatch.setenv("PMI_RANK", "3")
+    with user_classes.announced("another rank"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""

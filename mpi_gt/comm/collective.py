@@ -1,14 +1,61 @@
 """Collective calls before and after the loop: shared errors, and a barrier that does not spin."""
 
+import sys
 import time
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
 from mpi4py import MPI
 
 from ..errors import UserError
+from ..memory import reported_memory_errors
+from ..user_classes import SILENCE
 
 Result = TypeVar("Result")
+
+
+def _noted(name: str) -> Callable[..., Any]:
+    """Return that method of a communicator, which notes that this rank waits for others."""
+    method = getattr(MPI.Intracomm, name)
+
+    def call(self: "WatchedComm", *arguments: Any, **named: Any) -> Any:
+        with waiting_for(self, "the other nodes"):
+            return method(self, *arguments, **named)
+
+    return call
+
+
+class WatchedComm(MPI.Intracomm):
+    """A communicator that notes what this rank waits for; the watchdog reads that."""
+
+    waits: int = 0
+    waiting: str | None = None
+    watchdog: Any = None
+
+    # those that are used before and after the loop; a Node notes the others itself
+    bcast = _noted("bcast")
+    gather = _noted("gather")
+    scatter = _noted("scatter")
+    allgather = _noted("allgather")
+    Dup = _noted("Dup")
+    Split_type = _noted("Split_type")
+    Alltoall = _noted("Alltoall")
+    Create_dist_graph_adjacent = _noted("Create_dist_graph_adjacent")
+
+
+@contextmanager
+def waiting_for(comm: MPI.Intracomm, what: str) -> Iterator[None]:
+    """Note, for the watchdog, that this rank waits in the `with` block."""
+    if not isinstance(comm, WatchedComm):
+        yield
+        return
+    comm.waits += 1
+    comm.waiting = what
+    try:
+        yield
+    finally:
+        comm.waiting = None
 
 
 class RootFailed(Exception):
@@ -25,11 +72,12 @@ def on_root(comm: MPI.Intracomm, make: Callable[[], Result]) -> Result | None:
     exception on root, the other ranks raise RootFailed.
     """
     result: Result | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
     if comm.rank == 0:
         try:
-            result = make()
-        except Exception as caught:
+            with reported_memory_errors("this run"):
+                result = make()
+        except BaseException as caught:  # also sys.exit, in a user's code
             error = caught
     idle_barrier(comm)
     shared = comm.bcast(error if error is None or isinstance(error, UserError) else RootFailed())
@@ -40,41 +88,53 @@ def on_root(comm: MPI.Intracomm, make: Callable[[], Result]) -> Result | None:
     return result
 
 
-def on_every_rank(comm: MPI.Intracomm, make: Callable[[], Result]) -> Result:
+def on_every_rank(
+    comm: MPI.Intracomm, make: Callable[[], Result], what: str | None = None
+) -> Result:
     """Call `make` on every rank and return this rank's result.
 
     Collective: every rank calls it. If `make` raises a UserError on some ranks, every rank raises
-    the one of the lowest rank.
+    the one of the lowest rank. If the other ranks take long, root says that it waits for `what`.
     """
     result: Result | None = None
     error: UserError | None = None
     try:
-        result = make()
+        with reported_memory_errors("this run"):
+            result = make()
     except UserError as caught:
         error = caught
-    idle_barrier(comm)
+    idle_barrier(comm, what)
     for first in comm.allgather(error):
         if first is not None:
             raise first
     return cast(Result, result)
 
 
-def is_first_on_host(comm: MPI.Intracomm) -> bool:
-    """Return True on the lowest rank of each host. Collective: every rank calls it."""
+def place_on_host(comm: MPI.Intracomm) -> tuple[int, int]:
+    """Return the number of this rank among the ranks of its host, from 0, and their number.
+
+    Collective: every rank calls it.
+    """
     host = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    first = host.rank == 0
+    place = host.rank, host.size
     host.Free()
-    return first
+    return place
 
 
-def idle_barrier(comm: MPI.Intracomm) -> None:
+def idle_barrier(comm: MPI.Intracomm, what: str | None = None) -> None:
     """Wait for all ranks, sleeping between polls. Collective: every rank calls it.
 
     MPI's own barrier spins: with more ranks than cores it would take the core of the rank that
-    still works.
+    still works. After SILENCE seconds root says that it waits for `what`, if that is given.
     """
     request = comm.Ibarrier()
     pause = 1e-5
-    while not request.Test():
-        time.sleep(pause)
-        pause = min(2 * pause, 0.01)
+    patience = time.monotonic() + SILENCE
+    with waiting_for(comm, "all other nodes"):
+        while not request.Test():
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+            if what is not None and comm.rank == 0 and time.monotonic() > patience:
+                text = f"mpi-gt: still waiting for other ranks, after {SILENCE:.0f} s: {what}"
+                print(text, file=sys.stderr, flush=True)
+                what = None

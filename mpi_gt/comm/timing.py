@@ -88,8 +88,14 @@ def unavailable_reason(
             timer.check(1)
         timer.free()
     except (NotImplementedError, MPI.Exception) as error:
-        reason = f"this MPI library lacks a call: {error or type(error).__name__}"
+        reason = f"this MPI library lacks a call: {_text_of(error)}"
     return next(filter(None, node.world.allgather(reason)), None)
+
+
+def _text_of(error: Exception) -> str:
+    """Return what the error says; some MPI libraries have no text for some of theirs."""
+    text = error.Get_error_string() if isinstance(error, MPI.Exception) else str(error)
+    return text.strip() or type(error).__name__
 
 
 def slowest(node: Node, seconds: Iterable[float]) -> Array:

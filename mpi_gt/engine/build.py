@@ -1,9 +1,10 @@
 """Building a run on every rank from its configuration: graph row, problem, algorithms, x_1."""
 
+import os
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,22 @@ from ..array_files import cast, read_array
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..graphs import build_network
+from ..launch.detect import OUTCOME
+from ..memory import VECTORS, reported_memory_errors, require_memory
 from ..problems import Place, Problem
-from ..user_classes import call_user_code, check_algorithm, check_problem, is_custom, located
+from ..rundir.remains import record_segments
+from ..user_classes import call_user_code, construct, is_custom
+from .user_checks import (
+    check_algorithm,
+    check_problem,
+    pack_parts,
+    problem_facts,
+    require_agreement,
+    require_dimension,
+    require_parts,
+    unpack_part,
+)
+from .user_guard import GuardedProblem
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -36,6 +51,8 @@ class Experiment:
     identity: str  # the hash of the run's identity
     hosts: list[str] = field(default_factory=list)  # of the neighbours
     constants: Array | None = None  # this node's problem constants, for an audit
+    mixes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Vectors in each call of `mix` per step, of each algorithm that is a user's own class."""
 
 
 def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
@@ -44,10 +61,11 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     Collective: every rank calls it. If the input does not fit together, all ranks raise UserError.
     """
     if config.stacked:
-        return build_stacked(config)
+        with reported_memory_errors("this run"):
+            return build_stacked(config)
     if comm is None:
         raise UserError("a run needs an MPI communicator, or stacked=True")
-    from ..comm.collective import is_first_on_host, on_every_rank, on_root
+    from ..comm.collective import on_every_rank, on_root, place_on_host
     from ..comm.exchange import EXCHANGES
     from ..comm.node import Node
 
@@ -57,46 +75,90 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     config.check_performance_options()
     ranks = comm.gather(machine.rank_facts())
     facts: dict[str, Any] = {}
-    first = is_first_on_host(comm)
-    on_every_rank(comm, lambda: _prepare(config) if first else None)
-
-    def plan() -> list[tuple[Any, ...]]:
-        """Return the message for each rank. The whole network lives only inside this call."""
-        from .identity import identify
-
-        network = build_network(config.graph, config.weights, comm.size)
-        facts.update(machine.run_facts(ranks), graph=network.facts())
-        identity, directory = identify(config, network.matrix, facts)
-        parts, starts = _problem_parts(config, comm.size), _starts(config, comm.size)
-        hosts = facts["hosts"]
-        rows = [network.row(node) for node in range(comm.size)]
-        return [
-            (row, parts[row.node], starts[row.node], [hosts[j] for j in row.neighbours],
-             identity, directory)
-            for row in rows
-        ]  # fmt: skip
-
-    row, part, start, hosts, identity, directory = comm.scatter(on_root(comm, plan))
+    place_here, ranks_here = place_on_host(comm)
+    first = place_here == 0
+    on_every_rank(
+        comm,
+        lambda: _prepare_host(config, ranks_here) if first else None,
+        f"{config.problem} is being prepared",
+    )
+    row, part, start, hosts, identity, directory = comm.scatter(
+        on_root(comm, lambda: _plan(config, ranks or [], facts))
+    )
     auto = config.exchange == AUTO
     node = Node(comm, row, EXCHANGES["neighbor" if auto else config.exchange])
     place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
 
-    def make() -> tuple[Problem, Array, list[Entry], Array | None]:
-        problem = _make_problem(config, place)
-        x1 = _first_estimate(config, problem.dim, start)
-        entries = _checked_entries(config, problem, x1)
-        return problem, x1, entries, _constants(config, problem) if config.audit else None
-
     try:
-        problem, x1, entries, constants = on_every_rank(comm, make)
-        facts["exchange"] = _choose_exchange(node, auto, 2 * x1.nbytes)
+        own = on_every_rank(
+            comm,
+            lambda: _make_own(config, place, start, ranks_here),
+            f"{config.problem} is being made and tried out",
+        )
+        if is_custom(config.problem) or own.mixes:
+            require_agreement(comm.allgather((own.problem.dim, own.mixes)))
+        facts["exchange"] = _choose_exchange(node, auto, 2 * own.x1.nbytes)
     except UserError:
         node.free()
         raise
-    facts["problem"] = _problem_facts(problem)
+    facts["problem"] = own.facts
     return Experiment(
-        config, node, problem, entries, x1, facts, directory, identity, hosts, constants
-    )
+        config, node, own.problem, own.entries, own.x1, facts, directory, identity, hosts,
+        own.constants, own.mixes,
+    )  # fmt: skip
+
+
+def _plan(
+    config: RunConfig, ranks: list[machine.RankFacts], facts: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    """Return the message for each rank, and add to `facts`. Called on root only.
+
+    The whole network lives only inside this call.
+    """
+    from .identity import identify
+
+    n = len(ranks)
+    network = build_network(config.graph, config.weights, n)
+    facts.update(machine.run_facts(ranks), graph=network.facts())
+    identity, directory = identify(config, network.matrix, facts)
+    parts, starts = _problem_parts(config, n), _starts(config, n)
+    if is_custom(config.problem):
+        parts = pack_parts(config.problem, parts)  # an error of pickle's is one of the user's
+    hosts = facts["hosts"]
+    rows = [network.row(node) for node in range(n)]
+    return [
+        (row, parts[row.node], starts[row.node], [hosts[j] for j in row.neighbours],
+         identity, directory)
+        for row in rows
+    ]  # fmt: skip
+
+
+class _Own(NamedTuple):
+    """The objects of one rank that do not depend on its neighbours."""
+
+    problem: Any
+    x1: Array
+    entries: list[Entry]
+    mixes: dict[str, tuple[int, ...]]
+    facts: dict[str, Any]
+    constants: Array | None
+
+
+def _make_own(config: RunConfig, place: Place, start: Array | None, ranks_here: int) -> _Own:
+    """Make this rank's problem, algorithms and x_1, and try out those of the user."""
+    custom = is_custom(config.problem)
+    if custom:
+        config.parse_problem()  # the part may need the user's module
+        place = replace(place, part=unpack_part(config.problem, place.part))
+    problem = _make_problem(config, place)
+    _require_vectors(config, problem.dim, 1, ranks_here)
+    x1 = _first_estimate(config, problem.dim, start)
+    entries, mixes = _checked_entries(config, problem, x1)
+    name = config.parse_problem()[0]
+    facts = problem_facts(name, problem, custom)
+    constants = _constants(config, problem) if config.audit else None
+    kept = GuardedProblem(name, problem) if custom else problem
+    return _Own(kept, x1, entries, mixes, facts, constants)
 
 
 def _constants(config: RunConfig, problem: Problem) -> Array:
@@ -128,35 +190,67 @@ def build_stacked(config: RunConfig) -> Experiment:
     """Build a stacked run: all nodes in this process, without MPI."""
     if config.n is None:
         raise UserError("a stacked run needs the number of nodes: -n N")
-    _prepare(config)
     n = config.n
+    _prepare(config, 1)
+    require_memory(f"the mixing matrix of {n} nodes", 2 * 8 * n * n)
     from ..comm.stacked import StackedNode, StackedProblem
     from .identity import identify
 
     network = build_network(config.graph, config.weights, n)
-    problems = [
+    problems: list[Any] = [
         _make_problem(config, Place(node, n, config.seed_list, config.numpy_dtype, part))
         for node, part in enumerate(_problem_parts(config, n))
     ]
-    problem = StackedProblem(problems)
-    x1 = np.stack([_first_estimate(config, problem.dim, start) for start in _starts(config, n)])
+    name, custom = config.parse_problem()[0], is_custom(config.problem)
+    require_agreement([(each.dim, {}) for each in problems])
+    _require_vectors(config, problems[0].dim, n, 1)
+    x1 = np.stack([_first_estimate(config, problems[0].dim, start) for start in _starts(config, n)])
     x1.flags.writeable = False
     node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
-    entries = _checked_entries(config, problems[0], x1[0])
+    entries, mixes = _checked_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None), "graph": network.facts()}
-    facts["problem"] = _problem_facts(problems[0])
+    facts["problem"] = problem_facts(name, problems[0], custom)
     identity, directory = identify(config, network.matrix, facts)
     constants = np.stack([_constants(config, each) for each in problems]) if config.audit else None
-    return Experiment(config, node, problem, entries, x1, facts, directory, identity, [], constants)
+    if custom:
+        problems = [GuardedProblem(name, each) for each in problems]
+    problem = StackedProblem(problems)
+    return Experiment(
+        config, node, problem, entries, x1, facts, directory, identity, [], constants, mixes
+    )
 
 
-def _prepare(config: RunConfig) -> None:
-    """Let the problem prepare its files, such as a dataset, on the first rank of each host."""
+def _prepare_host(config: RunConfig, ranks_here: int) -> None:
+    """Write down what this run uses on this host, and prepare its files."""
+    if config.out is not None:
+        record_segments(Path(config.out).absolute(), os.environ.get(OUTCOME))
+    _prepare(config, ranks_here)
+
+
+def _prepare(config: RunConfig, ranks_here: int) -> None:
+    """Let the problem prepare its files, such as a dataset, on the first rank of each host.
+
+    Raise UserError first if the problem cannot fit into the memory of this host.
+    """
     name, kind, options = config.parse_problem()
+    custom = is_custom(config.problem)
+    if hasattr(kind, "least_memory"):
+        nodes = config.n or 1
+        here = nodes if config.stacked else 1
+        size = call_user_code(
+            f"problem {name}: least_memory",
+            lambda: int(
+                kind.least_memory(nodes, here, config.seeds, config.numpy_dtype.itemsize, **options)
+            ),
+            custom,
+        )
+        require_memory(f"problem {config.problem}", size, ranks_here)
     if hasattr(kind, "prepare"):
         show = _show_nothing if config.quiet else _show
         call_user_code(
-            f"problem {name}: prepare", lambda: kind.prepare(config.data_dir, show, **options)
+            f"problem {name}: prepare",
+            lambda: kind.prepare(config.data_dir, show, **options),
+            custom,
         )
 
 
@@ -173,42 +267,45 @@ def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
     name, kind, options = config.parse_problem()
     if not hasattr(kind, "parts"):
         return [None] * nodes
-    parts = call_user_code(f"problem {name}: parts", lambda: kind.parts(nodes, **options))
-    if parts is not None and len(parts) != nodes:
-        raise UserError(f"problem {name}: parts gave {len(parts)} parts for {nodes} nodes")
-    return parts or [None] * nodes
+    parts = call_user_code(
+        f"problem {name}: parts",
+        lambda: kind.parts(nodes, **options),
+        is_custom(config.problem),
+    )
+    return require_parts(name, parts, nodes)
 
 
 def _make_problem(config: RunConfig, place: Place) -> Problem:
     name, kind, options = config.parse_problem()
-    try:
-        problem: Problem = kind(place, **options)
-    except UserError:
-        raise
-    except ValueError as error:
-        raise UserError(f"problem {name}: {error}") from None
-    except MemoryError as error:
-        raise UserError(f"problem {name} does not fit into memory: {error}") from None
-    except Exception as error:
-        raise UserError(f"problem {name} failed: {located(error)}") from None
-    if not isinstance(getattr(problem, "dim", None), int | np.integer):
-        raise UserError(f"problem {name} has no whole number `dim`")
+    custom = is_custom(config.problem)
+    problem: Problem = construct(f"problem {name}", custom, lambda: kind(place, **options))
+    if custom:
+        require_dimension(name, problem)
     return problem
 
 
-def _problem_facts(problem: Problem) -> dict[str, Any]:
-    return {"dim": int(problem.dim), **(problem.facts() if hasattr(problem, "facts") else {})}
+def _require_vectors(config: RunConfig, dim: int, nodes: int, ranks_here: int) -> None:
+    """Raise UserError if the vectors of `nodes` nodes in each process do not fit into memory."""
+    size = VECTORS * nodes * config.seeds * int(dim) * config.numpy_dtype.itemsize
+    require_memory(f"a run with {dim:,} dimensions", size, ranks_here)
 
 
-def _checked_entries(config: RunConfig, problem: Problem, x1: Array) -> list[Entry]:
-    """Return the algorithms, after trying out the classes that come from the user."""
+def _checked_entries(
+    config: RunConfig, problem: Problem, x1: Array
+) -> tuple[list[Entry], dict[str, tuple[int, ...]]]:
+    """Return the algorithms, after trying out the classes that come from the user.
+
+    Return also the number of vectors in each call of `mix` by these.
+    """
     if is_custom(config.problem):
         check_problem(config.parse_problem()[0], problem, x1)
     entries = config.entries()
-    for entry in entries:
-        if entry.custom:
-            check_algorithm(entry.label, entry.algorithm, problem, x1)
-    return entries
+    mixes = {
+        entry.label: check_algorithm(entry.label, entry.algorithm, problem, x1)
+        for entry in entries
+        if entry.custom
+    }
+    return entries, mixes
 
 
 def _starts(config: RunConfig, nodes: int) -> list[Array | None]:

@@ -16,6 +16,7 @@ from ..problems.straggler import Straggler
 from .build import Experiment
 from .checkpointer import Checkpointer
 from .metrics import measure
+from .user_guard import GuardedAlgorithm
 
 if TYPE_CHECKING:
     from ..performance.stamps import Phases
@@ -84,9 +85,11 @@ def solve(
     step. The seconds leave out measurements, checkpoints and `observe`.
     """
     config, node, problem = experiment.config, experiment.node, experiment.problem
-    algorithm = entry.algorithm
+    algorithm: Any = entry.algorithm
+    if entry.custom:
+        algorithm = GuardedAlgorithm(entry.label, algorithm, experiment.mixes[entry.label])
     gradient = phases.time_gradient(_gradient(experiment))
-    tracks = getattr(algorithm, "tracks", False)  # optional in a user's class
+    tracks = getattr(entry.algorithm, "tracks", False)  # optional in a user's class
     seeds = config.seed_list
     node.restart()
     recorder.begin(entry.label)
@@ -109,7 +112,7 @@ def solve(
         clock = Clock(passed)
         if begin == 0 or (begin == config.iterations and begin % config.log_interval):
             log(begin, state)
-        step = phases.time_step(compiled(algorithm, start))
+        step = phases.time_step(_step(entry, algorithm, start))
         last, log_interval = config.iterations, config.log_interval
         advance = node.stepper(step, gradient, last)
         checkpointer.poll_stop(begin + 1)
@@ -128,6 +131,12 @@ def solve(
             checkpointer.schedule_next_event(t, log_interval if observe is None else 1)
     phases.close()
     return states[-1].x, clock.seconds
+
+
+def _step(entry: Entry, algorithm: Any, start: Any) -> Callable[..., Any]:
+    """Return the compiled step, or else that of `algorithm`, which may guard a user's class."""
+    step = compiled(entry.algorithm, start)
+    return algorithm.step if step == entry.algorithm.step else step
 
 
 def _gradient(experiment: Experiment) -> Callable[[int, Array], Array]:

@@ -252,6 +252,14 @@ class Problem(ABC):
         return
 
     @classmethod
+    def least_memory(cls, nodes: int, here: int, seeds: int, itemsize: int, **options: Any) -> int:
+        """Return the least bytes for `here` of the nodes in one process, as the options tell.
+
+        A run that cannot fit is refused before anything is made.
+        """
+        return 0
+
+    @classmethod
     def parts(cls, nodes: int, **options: Any) -> list[Any] | None:
         """Return one part per node of a file that only root reads; None if there is no such file.
 

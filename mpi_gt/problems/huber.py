@@ -11,6 +11,7 @@ import numpy as np
 from .. import kernels
 from ..array_files import cast, read_arrays
 from ..errors import UserError
+from ..memory import VECTORS
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
 from .truncated_normal import TruncatedNormal
 
@@ -218,6 +219,15 @@ class Huber(Problem):
         loss += k * ((r - 0.5 * k) * above0 + above1) + k * ((-r - 0.5 * k) * below0 - below1)
         slope = r * inner0 + inner1 + k * above0 - k * below0
         return loss, slope
+
+    @classmethod
+    def least_memory(cls, nodes: int, here: int, seeds: int, itemsize: int, **options: Any) -> int:
+        """Return the bytes of Phi and of the vectors."""
+        dim = max(0, options.get("dim") or 0)
+        if options.get("phi") == "diagonal" or options.get("data") is not None:
+            return itemsize * here * seeds * dim * (VECTORS + 2)
+        # while the last of the nodes is made: the others', its earlier seeds', and three factors
+        return dim * dim * (itemsize * (here - 1) * seeds + 8 * (seeds - 1) + 3 * 8)
 
     @classmethod
     def parts(cls, nodes: int, *, data: str | None = None, **options: Any) -> list[Any] | None:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import datasets
-from ..array_files import cast, read_arrays
+from ..array_files import cast
 from ..errors import UserError
 from ..fuse import entrywise
+from ..memory import VECTORS
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
 from .cross_entropy import slopes
+from .softmax_data import SYNTHETIC, check_sizes, check_source, read_npz
 
 
 class Shard(NamedTuple):
@@ -66,9 +68,9 @@ class Softmax(Problem):
         data: str | None = None,
         libsvm: str | None = None,
     ) -> None:
-        _check_source(dataset, data, libsvm)
+        check_source(dataset, data, libsvm)
         sizes = {"rows": rows, "features": features, "classes": classes}
-        _check_sizes(sizes, dataset, data, libsvm)
+        check_sizes(sizes, dataset, data, libsvm)
         require(batch >= 1, f"batch must be at least 1, not {batch}")
         self._batch = batch
         require(0 <= reg < math.inf, f"reg must be >= 0, not {reg}")
@@ -76,6 +78,7 @@ class Softmax(Problem):
         datasets.parse_split(split)
         self.reg = reg
         self._test: datasets.Source | None = None
+        self._sha256 = self.data_sha256(dataset=dataset)
         if data is not None or libsvm is not None:
             shard: Shard = place.part
             self._x, self._labels, self.classes, self._total = shard
@@ -111,6 +114,7 @@ class Softmax(Problem):
             "rows_dropped": self._total - rows,  # the remainder of an even split
             "features": self._x.shape[1],
             "classes": self.classes,
+            **({} if self._sha256 is None else {"data_sha256": self._sha256}),
         }
 
     def gradient(self, t: int, x: Array) -> Array:
@@ -167,17 +171,27 @@ class Softmax(Problem):
         return accuracy if at is x else self._sum_over_rows(x)[2] / len(self._x)
 
     def test_score(self, x: Array) -> Array:
-        """Return the correct rows per seed, then the number of rows, of this node's test rows."""
+        """Return the correct rows per seed, then the number of rows, of this node's test rows.
+
+        If the test part has been damaged since the start of the run, that number is very negative:
+        the run has no test accuracy then, but keeps all other results.
+        """
         if self._test is None:
             return np.zeros(len(x) + 1, np.int64)
-        labels = self._test.labels()
+        try:
+            return self._score_test_rows(self._test, x)
+        except UserError:
+            return np.append(np.zeros(len(x), np.int64), -(2**40))
+
+    def _score_test_rows(self, test: datasets.Source, x: Array) -> Array:
+        labels = test.labels()
         bounds = np.linspace(0, len(labels), self._place.nodes + 1).astype(int)
         mine = np.arange(bounds[self._place.node], bounds[self._place.node + 1])
         w = self._stacked(x)
         correct = np.zeros(len(x), np.int64)
         for begin in range(0, len(mine), self._chunk_rows):
             rows = mine[begin : begin + self._chunk_rows]
-            z = (self._test.read(rows) * self._scale @ w).reshape(len(rows), len(x), -1)
+            z = (test.read(rows) * self._scale @ w).reshape(len(rows), len(x), -1)
             correct += (z.argmax(axis=2) == labels[rows][:, np.newaxis]).sum(axis=0)
         return np.append(correct, len(mine))
 
@@ -222,6 +236,38 @@ class Softmax(Problem):
             prepare(datasets.DATASETS[dataset], data_dir, say)
 
     @classmethod
+    def least_memory(
+        cls,
+        nodes: int,
+        here: int,
+        seeds: int,
+        itemsize: int,
+        *,
+        dataset: str = "synthetic",
+        batch: int = 32,
+        **options: Any,
+    ) -> int:
+        """Return the bytes of the nodes' rows, of a batch and of the vectors."""
+        known = datasets.DATASETS.get(dataset)
+        rows, features, classes = (
+            options.get(name) or (getattr(known, name) if known else default)
+            for name, default in SYNTHETIC.items()
+        )
+        labels = rows * (1 if known else 16)  # all of them, while a node's rows are chosen
+        own = here * (rows // nodes) * features * (1 if known else 4)
+        # indices of each node; of one node also its rows and their products with x
+        drawn = seeds * batch * (8 * here + itemsize * (features + classes))
+        vectors = itemsize * VECTORS * here * seeds * features * classes
+        return sum(max(0, size) for size in (labels, own, drawn, vectors))
+
+    @classmethod
+    def data_sha256(cls, *, dataset: str = "synthetic", **options: Any) -> str | None:
+        """Return the digest of the dataset's rows in the cache of this host; None without one."""
+        if dataset not in datasets.DATASETS:
+            return None
+        return datasets.Prepared.of(datasets.DATASETS[dataset]).sha256()
+
+    @classmethod
     def parts(
         cls,
         nodes: int,
@@ -234,7 +280,7 @@ class Softmax(Problem):
         **options: Any,
     ) -> list[Any] | None:
         """Return one Shard per node of the file `data` or `libsvm`."""
-        _check_source(options.get("dataset", "synthetic"), data, libsvm)
+        check_source(options.get("dataset", "synthetic"), data, libsvm)
         if data is None and libsvm is None:
             return None
         if libsvm is not None:
@@ -242,7 +288,7 @@ class Softmax(Problem):
 
             x, y = datasets.parse_libsvm(read_compressed(Path(libsvm)), libsvm, features)
         else:
-            x, y = _read_npz(Path(str(data)))
+            x, y = read_npz(Path(str(data)))
         kinds, labels = np.unique(y, return_inverse=True)
         if len(kinds) < 2:
             raise UserError(f"{data or libsvm}: all rows have the same label {kinds[0]}")
@@ -261,11 +307,11 @@ def _open_dataset(
 ) -> tuple[datasets.Source, datasets.Source | None]:
     """Return the train and the test part (None: there is none) of a dataset by name."""
     if dataset != "synthetic":
-        train = datasets.Prepared.of(datasets.DATASETS[dataset])
+        # `prepare` has just verified all rows, on the first rank of this host
+        train = datasets.Prepared.of(datasets.DATASETS[dataset], verify=False)
         test = datasets.Prepared.of(datasets.DATASETS[dataset], "test")
         return train, test if test.exists() else None
-    defaults = {"rows": 4096, "features": 20, "classes": 4}
-    chosen = {name: defaults[name] if size is None else size for name, size in sizes.items()}
+    chosen = {name: SYNTHETIC[name] if size is None else size for name, size in sizes.items()}
     for name, least in (("rows", 1), ("features", 1), ("classes", 2)):
         require(chosen[name] >= least, f"{name} must be at least {least}, not {chosen[name]}")
     rows, width, kinds = chosen["rows"], chosen["features"], chosen["classes"]
@@ -273,40 +319,3 @@ def _open_dataset(
         datasets.Synthetic(rows, width, kinds, seed),
         datasets.Synthetic(rows // 4, width, kinds, seed, part=1),
     )
-
-
-def _check_source(dataset: str, data: str | None, libsvm: str | None) -> None:
-    """Raise UserError unless one known source of data is named."""
-    if dataset != "synthetic" and dataset not in datasets.DATASETS:
-        from ..spec import nearest
-
-        known = [*datasets.DATASETS, "synthetic"]
-        raise UserError(f"unknown dataset '{dataset}'{nearest(dataset, known)}")
-    if (dataset != "synthetic") + (data is not None) + (libsvm is not None) > 1:
-        raise UserError("softmax takes one of dataset, data and libsvm")
-
-
-def _check_sizes(
-    sizes: dict[str, int | None], dataset: str, data: str | None, libsvm: str | None
-) -> None:
-    """Raise ValueError for sizes that would be ignored, because the data has its own."""
-    for name, value in sizes.items():
-        synthetic = dataset == "synthetic" and data is None and libsvm is None
-        if value is not None and not synthetic and not (libsvm and name == "features"):
-            raise ValueError(f"{name} cannot be used with {data or libsvm or 'dataset=' + dataset}")
-
-
-def _read_npz(path: Path) -> tuple[Array, Array]:
-    """Return the features X and the labels y of an .npz file, checked."""
-    arrays = read_arrays(path, ("X", "y"))
-    if not {"X", "y"} <= set(arrays):
-        raise UserError(f"{path} must hold X (rows, features) and y (rows,)")
-    x, y = arrays["X"], arrays["y"]
-    if x.ndim != 2 or x.size == 0 or y.shape != x.shape[:1]:
-        raise UserError(
-            f"{path}: X must be (rows, features) and y (rows,), not {x.shape} and {y.shape}"
-        )
-    broken = np.flatnonzero(y != np.round(y))
-    if len(broken):
-        raise UserError(f"{path}: y[{broken[0]}] is {y[broken[0]]}, not a whole number")
-    return x, y.astype(np.int64)

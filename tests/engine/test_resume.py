@@ -13,6 +13,7 @@ import pytest
 from resuming import WORDS, assert_same, damage_flip, resume, run, stop_at, stopped, table
 
 import mpi_gt
+from mpi_gt import machine
 from mpi_gt.cli.main import main
 from mpi_gt.config import RunConfig
 from mpi_gt.engine import resume as resume_module
@@ -289,3 +290,17 @@ def test_a_stopped_profile_goes_on_without_one_and_measures_as_often(tmp_path):
     going = config_of_run(tmp_path, {}, None)
     assert not going.profile
     assert going.log_every == config.log_interval == 100
+
+
+def test_another_blas_kernel_is_a_warning(monkeypatch, tmp_path, capsys):
+    out = tmp_path / "run"
+    stopped(monkeypatch, out)
+    assert read_facts(out)["blas"] == machine.blas_facts()
+    before = {**read_facts(out), "blas": {"name": "x", "version": "1", "kernel": "Prescott"}}
+    (out / "run.json").write_text(json.dumps(before))
+    capsys.readouterr()
+    resume(out)
+    assert capsys.readouterr().err.count("began with the BLAS x 1 Prescott") == 1
+    assert any("BLAS" in warning for warning in read_facts(out)["warnings"])
+    run(tmp_path / "reference")
+    assert_same(out, tmp_path / "reference")

@@ -1,0 +1,158 @@
+"""Guards around users' own classes while a run iterates.
+
+A class that passes the checks may still fail later, on some ranks only: it raises, returns another
+shape or dtype, writes into its inputs, or mixes more or fewer vectors than its neighbours. Each of
+these ends the run with a message that names class, method and iteration. Built-in classes, and
+steps that are compiled, run without a guard.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserCodeError, UserError
+from ..user_classes import blame
+from .user_checks import frozen, require_evaluation, require_like, require_state
+
+Array = NDArray[Any]
+
+EVERY_STEP = "every step must mix the same numbers of vectors, on every node"
+
+
+class GuardedProblem:
+    """A user's problem whose results are checked at each call; its inputs are read-only."""
+
+    def __init__(self, name: str, problem: Any) -> None:
+        self._name = name
+        self._problem = problem
+        self.dim = int(problem.dim)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an optional method, or whatever else the user's problem has."""
+        value = getattr(self._problem, name)
+        if name not in ("accuracy", "test_score"):
+            return value
+
+        def score(x: Array) -> Any:
+            shape = (len(x) + (name == "test_score"),)
+            what = f"{self._name}.{name}"
+            return self._call(what, value, x, lambda made: require_like(what, made, shape))
+
+        return score
+
+    def gradient(self, t: int, x: Array) -> Array:
+        try:
+            result: Array = self._problem.gradient(t, frozen(x.view()))
+        except BaseException as error:
+            raise blame(error, f"{self._name}.gradient with t = {t}")  # noqa: B904 (the same error)
+        if not _is_alike(result, x):
+            what = f"{self._name}.gradient"
+            _require(f"t = {t}", lambda: require_like(what, result, x.shape, x.dtype))
+        return frozen(result)
+
+    def evaluate(self, x: Array) -> Any:
+        def check(answer: Any) -> None:
+            require_evaluation(self._name, answer, x.shape)
+
+        return self._call(f"{self._name}.evaluate", self._problem.evaluate, x, check)
+
+    def _call(
+        self, what: str, method: Callable[[Array], Any], x: Array, check: Callable[[Any], None]
+    ) -> Any:
+        try:
+            result = method(frozen(x))
+        except BaseException as error:
+            raise blame(error, what)  # noqa: B904 (the same error)
+        _require("", lambda: check(result))
+        return result
+
+
+class GuardedAlgorithm:
+    """A user's algorithm whose States and calls of `mix` are checked; its States are read-only.
+
+    `counts` holds the number of vectors in each call of `mix` when the step was tried out. It is
+    the same on all ranks, so that no rank sends what its neighbours do not wait for. An algorithm
+    with `varies = True` promises that its numbers change on all nodes alike.
+    """
+
+    def __init__(self, label: str, algorithm: Any, counts: tuple[int, ...]) -> None:
+        self._label = label
+        self._algorithm = algorithm
+        self._counts = counts
+        self._varies = bool(getattr(algorithm, "varies", False))
+        self._fields: tuple[str, ...] = ()
+        self._like = np.empty(0)  # of the shape and dtype of x, without memory of its own
+        self._mix: Any = None
+        self._calls = 0  # of `mix` in this step
+
+    def init(self, x: Array, grad: Callable[[Array], Array]) -> Any:
+        what = f"{self._label}.init"
+        try:
+            state = self._algorithm.init(x, grad)
+        except BaseException as error:
+            raise blame(error, what)  # noqa: B904 (the same error)
+        self._like = np.broadcast_to(np.zeros((), x.dtype), x.shape)
+        _require("", lambda: require_state(what, self._algorithm, state, self._like))
+        self._fields = state._fields
+        for array in state:
+            frozen(array)
+        return state
+
+    def step(self, t: int, state: Any, mix: Any, grad: Any) -> Any:
+        self._mix, self._calls = mix, 0
+        try:
+            made = self._algorithm.step(t, state, self._mix_checked, grad)
+        except BaseException as error:
+            raise blame(error, f"{self._label}.step at iteration {t}")  # noqa: B904
+        self._require_step(t, made)
+        for array in made:
+            frozen(array)
+        return made
+
+    def _require_step(self, t: int, made: Any) -> None:
+        what, at = f"{self._label}.step", f"iteration {t}"
+        if self._calls != len(self._counts) and not (self._varies and self._calls):
+            text = f"called mix {len(self._counts)} times in the first step and {self._calls} now"
+            _require(at, lambda: _complain(f"{what} {text}: {EVERY_STEP}"))
+        if getattr(made, "_fields", None) != self._fields:
+            _require(at, lambda: require_state(what, self._algorithm, made, self._like))
+            now, before = ", ".join(made._fields), ", ".join(self._fields)
+            text = f"the State has the fields {now}, but had {before} before"
+            _require(at, lambda: _complain(f"{what}: {text}"))
+        if not all(_is_alike(array, self._like) for array in made):
+            _require(at, lambda: require_state(what, self._algorithm, made, self._like))
+
+    def _mix_checked(self, *vectors: Array) -> Any:
+        calls, self._calls = self._calls, self._calls + 1
+        expected = self._counts[calls] if calls < len(self._counts) else 0
+        if len(vectors) != expected and not self._varies:
+            raise UserCodeError(
+                f"call {calls + 1} of mix had {expected} vectors in the first step "
+                f"and has {len(vectors)} now: {EVERY_STEP}"
+            )
+        for vector in vectors:
+            if not _is_alike(vector, self._like):
+                try:
+                    require_like("the argument of mix", vector, self._like.shape, self._like.dtype)
+                except UserError as error:
+                    raise UserCodeError(str(error)) from None
+        return self._mix(*vectors)
+
+
+def _is_alike(value: Any, like: Array) -> bool:
+    return isinstance(value, np.ndarray) and value.shape == like.shape and value.dtype == like.dtype
+
+
+def _complain(text: str) -> None:
+    raise UserError(text)
+
+
+def _require(at: str, check: Callable[[], None]) -> None:
+    """Call `check`; raise its UserError as one of the user's code, which ends the run."""
+    try:
+        check()
+    except UserError as error:
+        text = f"{error} (at {at})" if at else str(error)
+        raise blame(UserCodeError(text), "") from None

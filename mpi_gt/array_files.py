@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UserError
+from .files import require_regular
+from .memory import require_memory
 
 Array = NDArray[Any]
 
@@ -17,6 +19,7 @@ def read_array(path: Path) -> Array:
     """Return the array of a .npy file as float64."""
     array = _load(path, ".npy")
     if not isinstance(array, np.ndarray):
+        array.close()
         raise UserError(f"cannot read {path} as a .npy file: it is an .npz file")
     return _checked(f"{path}", array)
 
@@ -29,10 +32,16 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, Array]:
     with file:
         arrays = {}
         for name in names:
+            if name not in file.files:
+                continue
             try:
-                if name in file.files:
-                    arrays[name] = _checked(f"{path}: {name}", file[name])
-            except _read_errors() as error:
+                # a small archive may unfold to more than the memory holds
+                sizes = [m.file_size for m in file.zip.infolist() if m.filename == f"{name}.npy"]
+                require_memory(f"'{name}' in {path}", max(sizes, default=0))
+                arrays[name] = _checked(f"{path}: {name}", file[name])
+            except UserError:
+                raise
+            except Exception as error:  # as in `_load`
                 raise UserError(f"cannot read '{name}' in {path}: {error}") from None
     return arrays
 
@@ -48,27 +57,22 @@ def cast(name: str, array: Array, dtype: Any) -> Array:
 
 def read_table(path: Path) -> Array:
     """Return the numbers of a .csv file, one row per line."""
+    require_regular(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about an empty file: the caller checks the shape
             table = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         raise UserError(f"cannot read {path} as a table of numbers: {error}") from None
     return _checked(f"{path}", table)
 
 
-def _read_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that numpy raises for damaged files."""
-    import zipfile  # not at the top: all ranks would import its compressors
-    import zlib
-
-    return OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error
-
-
 def _load(path: Path, suffix: str) -> Any:
+    require_memory(f"{path}", require_regular(path))
     try:
         return np.load(path, allow_pickle=False)
-    except _read_errors() as error:
+    # numpy and zipfile parse the headers of a damaged file with whatever error that brings
+    except Exception as error:
         # for a file of another format numpy advises loading pickles, which would be unsafe
         reason = "it has another format" if "pickle" in str(error) else error
         raise UserError(f"cannot read {path} as a {suffix} file: {reason}") from None

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import UserError
 from .catalog import DATASETS, Dataset
+from .digests import FileDigest, read_blocks, read_digests
 from .folders import prepared_folder
 from .libsvm import parse_libsvm
 from .splits import parse_split, rows_of_node
@@ -25,9 +27,6 @@ __all__ = [
     "prepared_folder",
     "rows_of_node",
 ]
-
-
-BLOCK = 1 << 20  # bytes per read
 
 
 class Source(Protocol):
@@ -54,44 +53,52 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Prepared:
-    """One part (train, test) of a prepared dataset, read from its file and never mapped."""
+    """One part (train, test) of a prepared dataset, read from its file and never mapped.
+
+    `verify` compares each block of rows that is read with its digest. A run does not need that for
+    the rows of its nodes: `store.prepare` has just read them all, once per host.
+    """
 
     folder: Path
     part: str
     classes: int
     scale: float
+    verify: bool = True
 
     @classmethod
-    def of(cls, dataset: Dataset, part: str = "train") -> "Prepared":
+    def of(cls, dataset: Dataset, part: str = "train", verify: bool = True) -> "Prepared":
         """Return this part of a dataset in the cache."""
-        return cls(prepared_folder(dataset), part, dataset.classes, dataset.scale)
+        return cls(prepared_folder(dataset), part, dataset.classes, dataset.scale, verify)
 
     def exists(self) -> bool:
         """Return whether the dataset has this part."""
         return (self.folder / f"{self.part}-x.npy").exists()
 
+    def sha256(self) -> str:
+        """Return the digest of the dataset, all parts together."""
+        return read_digests(self.folder)[0]
+
     def labels(self) -> Array:
-        labels: Array = np.load(self.folder / f"{self.part}-y.npy")
-        return labels
+        path, digest = self._file("y")
+        blocks = read_blocks(path, digest, range(len(digest.blocks)))
+        return np.concatenate([rows for _, rows in blocks])
 
     def read(self, rows: Array) -> Array:
         """Return these rows (ascending), reading one block of the file at a time."""
-        with (self.folder / f"{self.part}-x.npy").open("rb") as file:
-            np.lib.format.read_magic(file)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-            start, width = file.tell(), shape[1] * dtype.itemsize
-            result = np.empty((len(rows), shape[1]), dtype)
-            per_block = max(1, BLOCK // width)
-            done = 0
-            while done < len(rows):
-                first = int(rows[done])
-                end = int(np.searchsorted(rows, first + per_block))
-                file.seek(start + first * width)
-                count = int(rows[end - 1]) - first + 1
-                block = np.frombuffer(file.read(count * width), dtype).reshape(count, shape[1])
-                result[done:end] = block[rows[done:end] - first]
-                done = end
+        path, digest = self._file("x")
+        result = np.empty((len(rows), *digest.shape[1:]), digest.dtype)
+        blocks = np.unique(rows // digest.rows)
+        for first, block in read_blocks(path, digest, blocks, verify=self.verify):
+            begin, end = np.searchsorted(rows, [first, first + len(block)])
+            result[begin:end] = block[rows[begin:end] - first]
         return result
+
+    def _file(self, what: str) -> tuple[Path, FileDigest]:
+        name = f"{self.part}-{what}.npy"
+        _, files = read_digests(self.folder)
+        if name not in files:
+            raise UserError(f"{self.folder} holds no {name}: prepare the dataset again")
+        return self.folder / name, files[name]
 
 
 @dataclass(frozen=True)

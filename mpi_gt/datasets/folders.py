@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from ..errors import UserError
+from ..machine import NO_HOME, home_folder
 from .catalog import Dataset
 
 FORMAT = 1  # of the prepared files; it is part of their folder's name
@@ -11,9 +13,13 @@ FORMAT = 1  # of the prepared files; it is part of their folder's name
 
 def cache_folder() -> Path:
     """Return the user's cache folder for mpi-gt."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "mpi-gt"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpi-gt"
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given and sys.platform != "darwin":
+        return Path(given, "mpi-gt")
+    home = home_folder()
+    if home == NO_HOME:
+        raise UserError("there is no home folder to keep datasets in: set HOME or XDG_CACHE_HOME")
+    return Path(home, "Library/Caches" if sys.platform == "darwin" else ".cache", "mpi-gt")
 
 
 def raw_folders(data_dir: str | None) -> list[Path]:

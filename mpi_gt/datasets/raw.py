@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..files import require_regular
 from .catalog import Dataset, RawFile
 from .folders import cache_folder, raw_folders
 
@@ -42,9 +43,10 @@ def find_raw(dataset: Dataset, file: RawFile, data_dir: str | None) -> Path | No
 
 def read_compressed(path: Path) -> bytes:
     """Return the content of a file, decompressed according to its suffix."""
+    require_regular(path)
     try:
         return OPENERS.get(path.suffix, OPENERS[""])(path.read_bytes())
-    except (OSError, ValueError, *DAMAGED) as error:
+    except (OSError, ValueError, MemoryError, *DAMAGED) as error:
         raise UserError(f"cannot read {path}: {error}") from None
 
 

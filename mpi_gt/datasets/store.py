@@ -1,8 +1,10 @@
 """Prepared datasets: raw files parsed once, into .npy files from which ranks read their rows."""
 
+import contextlib
 import json
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,18 +13,16 @@ import numpy as np
 
 from ..errors import UserError
 from .catalog import Dataset
+from .digests import damage, digest_array, write_digests, wrong_sizes
 from .folders import prepared_folder
 from .raw import download, find_raw, read_verified
+
+ATTEMPTS = 20  # to put a folder in place, while other jobs do the same
 
 
 def is_prepared(dataset: Dataset) -> bool:
     """Return whether the prepared files exist in the sizes in which they were written."""
-    folder = prepared_folder(dataset)
-    try:
-        sizes = json.loads((folder / "sizes.json").read_text())
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError):
-        return False
+    return not wrong_sizes(prepared_folder(dataset))
 
 
 def prepare(
@@ -33,29 +33,41 @@ def prepare(
 ) -> Path:
     """Return the folder of the prepared files, downloading and parsing raw files if needed.
 
-    The folder is written under another name and then renamed: two jobs that prepare the same
-    dataset at the same time both find a complete folder.
+    Prepared files are compared with their digests, and prepared again if they are damaged. The
+    folder is written under another name and then renamed: two jobs that prepare the same dataset at
+    the same time both find a complete folder.
     """
     folder = prepared_folder(dataset)
-    if is_prepared(dataset):
+    wrong = damage(folder)
+    if not wrong:
         return folder
+    again = folder.exists()
+    if again:
+        say(f"{wrong}: preparing {dataset.name} again")
     raw = {}
-    for file in dataset.files:
-        path = find_raw(dataset, file, data_dir)
-        raw[file.name] = read_verified(file, path or download(dataset, file, say, progress))
-    say(f"preparing {dataset.name} (only once)")
+    try:
+        for file in dataset.files:
+            path = find_raw(dataset, file, data_dir)
+            raw[file.name] = read_verified(file, path or download(dataset, file, say, progress))
+    except UserError as error:
+        raise UserError(f"{wrong}. {error}" if again else str(error)) from None
+    if not again:
+        say(f"preparing {dataset.name} (only once)")
     parts = dataset.parse(raw)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{dataset.name}-", dir=folder.parent))
         try:
-            sizes = {}
+            digests = {}
             for part, (features, labels) in parts.items():
                 for name, array in ((f"{part}-x.npy", features), (f"{part}-y.npy", labels)):
                     np.save(temporary / name, array)
-                    sizes[name] = (temporary / name).stat().st_size
+                    digests[name] = digest_array(temporary / name, array)
+            write_digests(temporary, digests)
+            # for former versions, which look at nothing else
+            sizes = {name: digest.size for name, digest in digests.items()}
             (temporary / "sizes.json").write_text(json.dumps(sizes))
-            _put_in_place(temporary, folder, dataset)
+            _put_in_place(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
@@ -63,15 +75,22 @@ def prepare(
     return folder
 
 
-def _put_in_place(temporary: Path, folder: Path, dataset: Dataset) -> None:
+def _put_in_place(temporary: Path, folder: Path) -> None:
     """Rename the new folder to its final name, replacing a damaged one."""
     temporary.chmod(0o755)
-    try:
-        temporary.rename(folder)
-    except OSError:
-        if is_prepared(dataset):
-            return  # another job was faster
-        damaged = folder.with_name(f".{folder.name}-damaged-{os.getpid()}")
-        folder.rename(damaged)
-        temporary.rename(folder)
-        shutil.rmtree(damaged, ignore_errors=True)
+    damaged = folder.with_name(f".{folder.name}-damaged-{socket.gethostname()}-{os.getpid()}")
+    for attempt in range(ATTEMPTS):
+        try:
+            temporary.rename(folder)
+            return
+        except OSError:
+            if not damage(folder):
+                return  # another job was faster
+            if attempt == ATTEMPTS - 1:
+                raise
+        with contextlib.suppress(FileNotFoundError):  # another job has moved it away
+            folder.rename(damaged)
+        if damaged.is_dir():
+            shutil.rmtree(damaged, ignore_errors=True)
+        else:
+            damaged.unlink(missing_ok=True)

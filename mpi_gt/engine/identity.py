@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..config import Entry, RunConfig
 from ..errors import UserError
-from ..rundir.run_json import read_facts
-from ..user_classes import is_custom
+from ..files import require_regular
+from ..rundir.run_json import require_facts
+from ..user_classes import call_user_code, is_custom
 
 Identity = dict[str, Any]
+ADDED = ("data",)
+"""The names that former versions did not record: their runs can be resumed without them."""
 
 
 def identify(
@@ -30,9 +33,10 @@ def identify(
     """
     if config.out is None:
         return "", None
-    identity = facts["identity"] = identity_of(config, matrix, config.entries())
+    identity = identity_of(config, matrix, config.entries())
     if config.resume:
-        require_same(config, identity)
+        identity = require_same(config, identity)
+    facts["identity"] = identity
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return digest, Path(os.path.abspath(config.out))  # noqa: PTH100 (as root sees it, unresolved)
 
@@ -59,7 +63,16 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
         "log-every": config.log_interval,
         "stacked": config.stacked,
         "kernels": kernels.NAME,  # some kernels round differently from numpy in the last place
+        **_data(name, kind, options),
     }
+
+
+def _data(name: str, kind: Any, options: dict[str, Any]) -> Identity:
+    """Return the digest of the problem's dataset, if it has one."""
+    if not hasattr(kind, "data_sha256"):
+        return {}
+    digest = call_user_code(f"problem {name}: data_sha256", lambda: kind.data_sha256(**options))
+    return {} if digest is None else {"data": str(digest)}
 
 
 def _parameters(entry: Entry) -> dict[str, str]:
@@ -79,6 +92,7 @@ def _is_file(text: str) -> bool:
 
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
+    require_regular(path)
     try:
         with path.open("rb") as file:
             while block := file.read(1 << 20):
@@ -88,18 +102,24 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def require_same(config: RunConfig, identity: Identity) -> None:
-    """Raise UserError, naming the difference, unless the run directory holds the same run."""
-    before = read_facts(Path(str(config.out))).get("identity")
+def require_same(config: RunConfig, identity: Identity) -> Identity:
+    """Return the identity as the run in the directory records it, without names it does not know.
+
+    Raises UserError, naming the difference, unless it is the same run.
+    """
+    before = require_facts(Path(str(config.out))).get("identity")
     if before is None:
-        return  # the earlier run died before its ranks were up
-    for name, now in identity.items():
+        return identity  # the earlier run died before its ranks were up
+    # the parts of a checkpoint hold the hash of the identity as it was
+    known = {name: now for name, now in identity.items() if name in before or name not in ADDED}
+    for name, now in known.items():
         then = before.get(name)
         if then != now:
             raise UserError(
                 f"{config.out} holds another run: its {name} was {_shown(then)}, now it is "
                 f"{_shown(now)}; give another --out, or --overwrite without --resume"
             )
+    return known
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Predictions for `mpi-gt predict`: the time of an iteration on another machine, by cost model."""
 
-import json
 import math
 import time
 from dataclasses import dataclass
@@ -12,15 +11,45 @@ import numpy as np
 
 from ..algorithms import ALGORITHMS
 from ..errors import UserError
+from ..files import NOT_NEGATIVE, NUMBER, POSITIVE, TEXT, Each, OrNone, Record, read_table
 from ..fuse import compiled
 from ..graphs import build_network, parse_graph, rho
 from ..kernels import NodeCounters, PendingMix, Transfer
-from ..rundir.run_json import read_profile
+from ..memory import require_memory
+from ..rundir.run_json import read_profile, require_facts
 from .cost_model import Cost
 
 FAMILIES = ("ring", "torus", "hypercube", "exponential", "er:p=0.7", "complete", "star")
 LARGEST = 10**8  # numbers in a vector that is timed on this machine
+TIMED = 10  # arrays of that size that the timing takes
 DENSE = 2048  # nodes up to which the mixing matrix is built
+PROFILED = ("own_seconds", "seconds_per_iteration", "bytes_by_rank", "iterations")
+"""The keys of profile.json that a prediction needs."""
+RUN = (
+    "ranks_per_core",
+    "hosts",
+    "graph.degree_max",
+    "problem.dim",
+    "config.seeds",
+    "config.problem",
+    "config.graph",
+)
+"""The keys of run.json that a prediction needs."""
+BENCH = {
+    "fits": Each(
+        Record(
+            {
+                "exchange": TEXT,
+                "latency": NOT_NEGATIVE,
+                "bandwidth": OrNone(POSITIVE),
+                "per_message": NOT_NEGATIVE,
+                "r2": NUMBER,
+                "worst": NUMBER,
+            }
+        )
+    )
+}
+"""The kinds of the values in bench.json that are read again."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +71,11 @@ def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute
             f"{seeds * dim:,} numbers are too many to time on this machine: give --compute TIME"
         )
     shape, kind = (seeds, dim), np.dtype(dtype)
+    require_memory(
+        f"timing an update of {seeds * dim:,} numbers here",
+        TIMED * seeds * dim * kind.itemsize,
+        remedy="give --compute TIME",
+    )
     algorithm = ALGORITHMS["gt-adaptive"]()
     z = np.linspace(-1, 1, seeds * dim).astype(kind).reshape(shape)
 
@@ -92,7 +126,7 @@ def _best(work: Any, budget: float = 0.5) -> float:
 def from_profile(directory: Path, dim: int, seeds: int) -> Compute:
     """Return the own work of a profiled run, scaled to this size."""
     profile, facts = _read(directory)
-    size = facts["config"]["seeds"] * facts["problem"].get("dim", dim)
+    size = facts["config"]["seeds"] * facts["problem"]["dim"]
     scale = seeds * dim / size
     text = f"compute of {directory}" + (f", times {scale:.3g} for the size" if scale != 1 else "")
     return Compute(profile["own_seconds"] * scale, 0.0, text)
@@ -100,28 +134,17 @@ def from_profile(directory: Path, dim: int, seeds: int) -> Compute:
 
 def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the content of profile.json and of run.json."""
-    try:
-        facts = json.loads((directory / "run.json").read_text(encoding="utf-8"))
-        profile = read_profile(directory)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{directory} holds no profiled run: {error}") from None
-    for file, content, keys in (
-        ("profile.json", profile, ("own_seconds", "seconds_per_iteration", "bytes_by_rank")),
-        ("run.json", facts, ("ranks_per_core", "graph", "problem", "config")),
-    ):
-        for key in keys:
-            if key not in content:
-                raise UserError(f"{directory / file} has no {key}: it is not of a profiled run")
-    return profile, facts
+    for name in ("run.json", "profile.json"):
+        if not (directory / name).exists():
+            raise UserError(f"{directory} holds no profiled run: it has no {name}")
+    return read_profile(directory, PROFILED), require_facts(directory, RUN)
 
 
 def from_bench(directory: Path, exchange: str) -> Cost:
     """Return the fitted cost of an exchange over all graphs, from the output of `mpi-gt bench`."""
-    try:
-        content = json.loads((directory / "bench.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{directory} holds no results of mpi-gt bench: {error}") from None
-    fitted = content.get("fits") if isinstance(content, dict) else None
+    if not (directory / "bench.json").exists():
+        raise UserError(f"{directory} holds no results of mpi-gt bench: it has no bench.json")
+    fitted = read_table(directory / "bench.json", BENCH, ("fits",))["fits"]
     if not fitted:
         raise UserError(f"{directory} has no fits: a fit needs two sizes and two ranks")
     fits = [fit for fit in fitted if fit["exchange"] == exchange]
@@ -184,7 +207,7 @@ def check(directory: Path, cost: Cost) -> dict[str, Any]:
     profile, facts = _read(directory)
     config = facts["config"]
     degree = facts["graph"]["degree_max"]
-    sent = max(profile["bytes_by_rank"]) / profile["iterations"]
+    sent = max(profile["bytes_by_rank"], default=0) / profile["iterations"]
     # ranks that share a core take turns
     own = profile["own_seconds"] * max(1.0, facts["ranks_per_core"])
     predicted = own + cost.seconds(degree, sent / max(1, degree))

@@ -1,13 +1,14 @@
 """The directories on the page: everything in them that can be read, and notes on the rest."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..files import mistake, read_json
 from ..rundir.curves import Curve, read_curves
+from ..rundir.run_json import FACTS
 from ..rundir.status import read_status
 
 PARTS = ("run", "summary", "sweep", "profile", "bench", "scale", "claims", "audit")
@@ -80,18 +81,19 @@ def _read(path: Path, name: str) -> ReportedDirectory:
         if not file.exists():
             continue
         try:
-            directory.parts[part] = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            directory.troubles.append(f"{file.name} cannot be read: {error}")
+            directory.parts[part] = read_json(file)
+        except UserError as error:
+            reason = str(error).removeprefix(f"cannot read {file}")
+            directory.troubles.append(f"{file.name} cannot be read{reason}")
     directory.curves, troubles = read_curves(path / "metrics.csv", name)
     directory.troubles += troubles
     run = directory.parts.get("run")
     if isinstance(run, dict):
-        try:
-            directory.status, directory.note = map(str, read_status(path, run))
-        except (TypeError, AttributeError, ValueError) as error:
+        if wrong := mistake(run, FACTS):
             directory.status = "unknown"
-            directory.troubles.append(f"run.json is not as expected: {error}")
+            directory.troubles.append(f"run.json is damaged: {wrong}")
+        else:
+            directory.status, directory.note = read_status(path, run)
         if run.get("exit_code") == 3:
             directory.status = "diverged"
     elif "run" in directory.parts:

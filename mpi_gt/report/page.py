@@ -50,7 +50,9 @@ def write_page(paths: Iterable[Path], target: Path) -> int:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, [content])
-    except (OSError, StorageError) as error:
+    except StorageError as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
         raise UserError(f"cannot write {target}: {error}") from None
     return len(content)
 
@@ -123,6 +125,8 @@ def _require_replaceable(target: Path) -> None:
     try:
         if target.is_dir():
             raise UserError(f"{target} is a directory: name a file, such as {target}/report.html")
+        if target.exists() and not target.is_file():
+            raise UserError(f"{target} is not a regular file: give another name")
         if target.exists() and MARK.encode() not in target.read_bytes()[:1000]:
             raise UserError(f"{target} exists and is not a report: give another name")
     except OSError as error:

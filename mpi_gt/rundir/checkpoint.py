@@ -17,13 +17,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import UserError
+from ..files import (
+    COUNT,
+    NOT_NEGATIVE,
+    TEXT,
+    Each,
+    Kind,
+    OrNone,
+    missing,
+    mistake,
+    require_regular,
+)
 from .atomic import write_atomic
 from .layout import CHECKPOINTS
+from .run_json import MARK
 
 Array = NDArray[Any]
 
 MAGIC = b"mpi-gt checkpoint 1\n"
 SLOTS = ("a", "b")
+HEADER = {
+    "identity": TEXT,
+    "algorithm": TEXT,
+    "iteration": COUNT,
+    "node": COUNT,
+    "seconds": NOT_NEGATIVE,
+    "bytes": Kind("bytes", lambda value: isinstance(value, int | list)),
+    "metrics": OrNone(MARK),
+    "saved": NOT_NEGATIVE,
+    "fields": Each(TEXT),
+}
+"""The kinds of the values in a part's header."""
 
 
 class Unusable(Exception):
@@ -63,9 +88,12 @@ def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:
 def read_part(path: Path) -> Part:
     """Return the part in a file; raise Unusable if a single bit differs from what was written."""
     try:
+        require_regular(path)
         content = path.read_bytes()
-    except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from None
+    except UserError as error:
+        raise Unusable(str(error)) from None
+    except (OSError, MemoryError) as error:
+        raise Unusable(f"{path}: {getattr(error, 'strerror', 'it does not fit')}") from None
     begin = len(MAGIC) + 65  # after the 64 digits of the sha256 and their line end
     if not content.startswith(MAGIC) or len(content) < begin:
         raise Unusable(f"{path} is not a checkpoint, or is cut off")
@@ -73,24 +101,38 @@ def read_part(path: Path) -> Part:
     if hashlib.sha256(payload).hexdigest().encode() + b"\n" != content[len(MAGIC) : begin]:
         raise Unusable(f"{path} is damaged: its content does not match its sha256")
     stream = io.BytesIO(payload)
-    header = json.loads(stream.readline())
-    arrays = {
-        name: np.lib.format.read_array(stream, allow_pickle=False) for name in header["fields"]
-    }
+    header = parse_header(stream.readline())
+    if not header:
+        raise Unusable(f"{path} is damaged: its header is not that of a checkpoint")
+    try:
+        arrays = {
+            name: np.lib.format.read_array(stream, allow_pickle=False) for name in header["fields"]
+        }
+    except Exception as error:  # numpy parses a damaged header with whatever error that brings
+        raise Unusable(f"{path} is damaged: {error}") from None
     return Part(header, arrays)
+
+
+def parse_header(line: bytes) -> dict[str, Any]:
+    """Return the header of a part; empty if it is damaged."""
+    try:
+        header = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return {} if mistake(header, HEADER) or missing(header, ["fields"]) else header
 
 
 def glance(path: Path) -> dict[str, Any]:
     """Return the header of a part, not verified and without the arrays; empty if unreadable."""
     try:
+        require_regular(path)
         with path.open("rb") as file:
-            if file.readline() != MAGIC:
+            if file.readline(len(MAGIC)) != MAGIC:
                 return {}
-            file.readline()
-            header = json.loads(file.readline())
-    except (OSError, ValueError):
+            file.readline(65)
+            return parse_header(file.readline())
+    except (OSError, UserError):
         return {}
-    return header if isinstance(header, dict) else {}
 
 
 def as_state(start: Any, part: Part) -> Any:
@@ -107,4 +149,5 @@ def as_state(start: Any, part: Part) -> Any:
 def latest(directory: Path) -> dict[str, Any]:
     """Return the header of root's newest part, not verified; empty if there is none."""
     headers = [glance(part_path(directory, slot, 0)) for slot in range(len(SLOTS))]
-    return max(headers, key=lambda header: header.get("saved", 0.0))
+    complete = [header for header in headers if not missing(header, HEADER)]
+    return max(complete, key=lambda header: header["saved"], default={})

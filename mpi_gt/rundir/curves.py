@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .metrics_csv import METRICS
+from ..errors import UserError
+from ..files import require_regular
+from .metrics_csv import METRICS, lines_of
 
 Array = NDArray[Any]
 
@@ -57,12 +59,13 @@ class Curve:
 
 def read_curves(path: Path, run: str) -> tuple[list[Curve], list[str]]:
     """Return one curve per algorithm, and messages about what is wrong with the file."""
-    try:
-        with path.open(newline="", encoding="utf-8", errors="replace") as file:
-            by_algorithm, bad = _cells(csv.reader(file))
-    except FileNotFoundError:
+    if not path.exists():
         return [], []
-    except (OSError, csv.Error) as error:
+    try:
+        require_regular(path)
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            by_algorithm, bad = _cells(csv.reader(lines_of(file)))
+    except (OSError, csv.Error, UserError) as error:
         return [], [f"metrics.csv cannot be read: {error}"]
     lines = "1 line" if bad == 1 else f"{bad} lines"
     troubles = [f"metrics.csv: skipped {lines}, incomplete or not numeric"] if bad else []
@@ -83,8 +86,10 @@ def _cells(lines: Any) -> tuple[dict[str, Cells], int]:
             if len(line) != len(names):
                 raise ValueError
             values = [float(line[column] or "nan") for column in columns]
-            cells = by_algorithm.setdefault(line[label], {})
-            cells[int(line[seed]), int(line[iteration])] = values
+            place = int(line[seed]), int(line[iteration])
+            if max(map(abs, place)) >= 2**63:
+                raise ValueError
+            by_algorithm.setdefault(line[label], {})[place] = values
         except ValueError:
             bad += 1
     return by_algorithm, bad

@@ -7,7 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+from ..errors import UserError
+from ..files import require_regular
 
 TAIL = 20_000  # bytes that are read from the end of metrics.csv
 
@@ -30,6 +33,7 @@ class MetricsRow(NamedTuple):
 
 COLUMNS = MetricsRow._fields
 METRICS = COLUMNS[3:-2]
+WHOLE = ("seed", "iteration", "bytes")
 
 
 class MetricsBlock(NamedTuple):
@@ -57,9 +61,38 @@ class MetricsBlock(NamedTuple):
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a metrics.csv, every cell as text."""
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    """Return the rows of a metrics.csv, every cell as text; raise UserError if it is damaged."""
+    require_regular(path)
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(lines_of(file)))
+    except (OSError, ValueError, csv.Error) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    for number, row in enumerate(rows, 1):
+        if set(row) != set(COLUMNS) or not all(map(_is_sound, row, row.values())):
+            raise UserError(f"{path} is damaged: row {number} is not complete, or not numeric")
+    return rows
+
+
+def lines_of(file: IO[str]) -> Iterator[str]:
+    """Return the lines of a file; a line that never ends is cut, so that csv refuses it."""
+    return iter(lambda: file.readline(2 * csv.field_size_limit()), "")
+
+
+def _is_sound(name: str, cell: str | None) -> bool:
+    """Return whether a cell holds what its column says."""
+    if cell is None or name == "algorithm":
+        return cell is not None
+    return is_number(cell, int) if name in WHOLE else cell == "" or is_number(cell)
+
+
+def is_number(cell: str | None, kind: type[int] | type[float] = float) -> bool:
+    """Return whether a cell is the text of a number, which may be nan or infinite."""
+    try:
+        number = kind(cell or "")
+    except ValueError:
+        return False
+    return isinstance(number, float) or abs(number) < 2**63
 
 
 def read_metrics(path: Path) -> dict[str, list[dict[str, str]]]:
@@ -79,20 +112,22 @@ def read_last_row(path: Path) -> dict[str, str]:
 def read_last_rows(path: Path) -> list[dict[str, str]]:
     """Return the complete rows among the last TAIL bytes of a run directory's metrics.csv."""
     try:
+        require_regular(path / "metrics.csv")
         with (path / "metrics.csv").open("rb") as file:
-            names = file.readline().decode().strip().split(",")
+            names = file.readline(TAIL).decode(errors="replace").strip().split(",")
             begin = file.tell()
             file.seek(max(begin, os.fstat(file.fileno()).st_size - TAIL))
             starts_inside_row = file.tell() > begin
             lines = file.read().decode(errors="replace").rpartition("\n")[0].splitlines()
-    except OSError:
+    except (OSError, UserError):
         return []
     rows = []
     for line in lines[1:] if starts_inside_row else lines:
         cells = line.rsplit(",", len(names) - 1)
         if len(cells) == len(names):
-            rows.append(dict(zip(names, cells, strict=True)))
-            rows[-1]["algorithm"] = rows[-1].get("algorithm", "").strip('"')
+            row = dict(zip(names, cells, strict=True))
+            if is_number(row.get("iteration"), int) and is_number(row.get("seconds")):
+                rows.append({**row, "algorithm": row.get("algorithm", "").strip('"')})
     return rows
 
 
@@ -105,6 +140,6 @@ def parse_rows(content: bytes) -> list[dict[str, Any]]:
 def _number(name: str, cell: str) -> Any:
     if name == "algorithm":
         return cell
-    if name in ("seed", "iteration", "bytes"):
+    if name in WHOLE:
         return int(cell)
     return float(cell) if cell else None

@@ -4,25 +4,111 @@ The front end imports this module, so it must not import numpy.
 """
 
 import contextlib
-import json
 import os
 import shlex
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import StorageError
+from ..errors import StorageError, UserError
+from ..files import (
+    COUNT,
+    FLAG,
+    NOT_NEGATIVE,
+    NUMBER,
+    POSITIVE,
+    SOME,
+    TABLE,
+    TEXT,
+    WHOLE,
+    Each,
+    Kind,
+    OrNone,
+    Record,
+    mistake,
+    read_table,
+)
 from .atomic import write_atomic, write_json
+from .layout import CHECKPOINTS
+
+
+def is_pid(value: Any) -> bool:
+    """Return whether a value can be the id of a process."""
+    return type(value) is int and 0 <= value < 2**31
+
+
+def is_result(value: Any) -> bool:
+    """Return whether a value can be the result of an algorithm: what it measured, or an error."""
+    if isinstance(value, dict) and "error" in value:
+        return not mistake(value, {"error": OrNone(TEXT)})
+    return not mistake(value, Record(RESULT))
+
+
+RESULT = {"final": TABLE, "seconds_per_iteration": NOT_NEGATIVE, "bytes_sent": COUNT}
+MARK = Record({"length": COUNT, "sha256": TEXT})
+"""The kinds of a mark in metrics.csv, which a checkpoint and a finished algorithm hold."""
+FACTS = {
+    "status": TEXT,
+    "error": OrNone(TEXT),
+    "exit_code": WHOLE,
+    "started": TEXT,
+    "finished": TEXT,
+    "config": {
+        "problem": TEXT,
+        "algorithm": TEXT,
+        "algorithms": OrNone(TEXT),
+        "graph": OrNone(TEXT),
+        "iterations": SOME,
+        "seeds": SOME,
+        "n": OrNone(SOME),
+        "log_every": OrNone(SOME),
+        "profile": FLAG,
+    },
+    "process": {"host": TEXT, "pid": Kind("a process id", is_pid)},
+    "versions": TABLE,
+    "blas": OrNone(TABLE),
+    "mpi": OrNone(TABLE),
+    "warnings": Each(TEXT),
+    "hosts": Each(TEXT),
+    "ranks_per_core": POSITIVE,
+    "graph": {"nodes": COUNT, "edges": COUNT, "degree_max": COUNT, "degree_mean": NUMBER},
+    "identity": {"algorithm": TABLE},
+    "problem": {"dim": SOME},
+    "results": Each(Kind("the result of an algorithm", is_result), named=True),
+    "progress": Each(Record({"metrics": MARK, "output": OrNone(TEXT)}), named=True),
+    "resumes": Each(TABLE),
+    "seconds_per_iteration": NOT_NEGATIVE,
+    "bytes_sent": COUNT,
+}
+"""The kinds of the values in run.json that are read again."""
+PROFILE = {
+    "iterations": SOME,
+    "seconds_per_iteration": POSITIVE,
+    "own_seconds": NOT_NEGATIVE,
+    "exposed_communication": NUMBER,
+    "bytes_by_rank": Each(NOT_NEGATIVE),
+    "waiting": {"mean": NUMBER, "by_rank": Each(NUMBER)},
+    "phases": Each({"by_rank": Each(NUMBER)}, named=True),
+}
+"""The kinds of the values in profile.json that are read again."""
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """Return the content of run.json in that directory; empty if it cannot be read."""
+    """Return the content of run.json in that directory; empty if it is missing or damaged."""
     try:
-        facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_table(path / "run.json", FACTS)
+    except UserError:
         return {}
-    return facts if isinstance(facts, dict) else {}
+
+
+def require_facts(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the content of run.json in that directory; empty if there is none.
+
+    Raises UserError, which names file and key, if it is damaged or lacks one of the `required`.
+    """
+    file = path / "run.json"
+    return read_table(file, FACTS, required) if os.path.lexists(file) else {}
 
 
 def process_facts() -> dict[str, Any]:
@@ -81,11 +167,19 @@ def mark_failed(path: Path, error: str, exit_code: int) -> None:
 
 
 def resume_hint(out: Path) -> str:
-    """Return the end of a message: the command that resumes the run."""
-    return f"to continue: mpi-gt resume {shlex.quote(str(out))}"
+    """Return the end of a message, the command that resumes the run; empty if nothing was saved."""
+    if not is_resumable(out):
+        return ""
+    return f"; to continue: mpi-gt resume {shlex.quote(str(out))}"
 
 
-def read_profile(path: Path) -> dict[str, Any]:
-    """Return the content of profile.json in a run directory."""
-    profile: dict[str, Any] = json.loads((path / "profile.json").read_text(encoding="utf-8"))
-    return profile
+def is_resumable(path: Path) -> bool:
+    """Return whether a run left something to resume: a checkpoint, or a finished algorithm."""
+    if read_facts(path).get("progress"):
+        return True
+    return any((path / CHECKPOINTS).glob("[ab]/node-*"))
+
+
+def read_profile(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the content of profile.json in a run directory; raise UserError if it is damaged."""
+    return read_table(path / "profile.json", PROFILE, required)

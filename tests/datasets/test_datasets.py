@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import http.server
 import multiprocessing
+import shutil
 import threading
 from dataclasses import replace
 
@@ -147,12 +148,92 @@ def test_prepared_once_and_made_again_where_damaged(cache, tmp_path):
     assert [entry.name for entry in folder.parent.iterdir()] == ["toy-1"]
 
 
+def damaged_files(folder):
+    """Yield after each kind of damage to a prepared dataset: a flipped bit, zeros, a cut, ..."""
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        if path.name == "sizes.json":  # for former versions only
+            continue
+        for place in range(0, len(whole), max(1, len(whole) // 20)):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+            yield f"{path.name}, byte {place}"
+        for content in (b"", whole[:-1], whole + b"0", b"\0" * len(whole)):
+            path.write_bytes(content)
+            yield f"{path.name}, {len(content)} bytes"
+        path.unlink()
+        path.mkdir()
+        yield f"{path.name}, a folder"
+        shutil.rmtree(folder)
+        folder.write_text("a file")
+        yield "a file instead of the folder"
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_damaged_cache_is_found_and_prepared_again(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr("mpi_gt.datasets.digests.BLOCK", 100)  # ten rows per block
+    place(tmp_path, CONTENT)
+    folder = store.prepare(toy(), str(tmp_path))
+    whole, rows = contents(folder), Prepared.of(toy()).read(np.arange(100))
+    count = 0
+    for count, what in enumerate(damaged_files(folder), 1):  # noqa: B007
+        said = []
+        store.prepare(toy(), str(tmp_path), said.append)
+        assert len(said) == 1, what
+        assert "again" in said[0], what
+        assert contents(folder) == whole, what
+    assert count > 60
+    np.testing.assert_array_equal(Prepared.of(toy()).read(np.arange(100)), rows)
+    assert [entry.name for entry in folder.parent.iterdir()] == ["toy-1"]
+
+
+def test_a_rank_checks_the_blocks_that_it_reads(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr("mpi_gt.datasets.digests.BLOCK", 100)
+    place(tmp_path, CONTENT)
+    folder = store.prepare(toy(), str(tmp_path))
+    flip(folder / "train-x.npy", -1)  # in the last of ten blocks
+    source = Prepared.of(toy())
+    assert source.read(np.arange(0, 90, 7)).shape == (13, 10)
+    with pytest.raises(UserError, match=r"train-x.npy is damaged: rows 90 to 99"):
+        source.read(np.arange(0, 95, 7))
+    flip(folder / "train-y.npy", -1)
+    with pytest.raises(UserError, match=r"train-y.npy is damaged"):
+        source.labels()
+    (folder / "digests.json").unlink()
+    with pytest.raises(UserError, match=r"digests.json"):
+        source.labels()
+
+
+def flip(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_cache_of_a_former_version_is_prepared_again(cache, tmp_path):
+    path = place(tmp_path, CONTENT)
+    folder = store.prepare(toy(), str(tmp_path))
+    digest = Prepared.of(toy()).sha256()
+    (folder / "digests.json").unlink()
+    path.unlink()
+    with pytest.raises(UserError, match=r"has no digests.json"):
+        store.prepare(toy("http://127.0.0.1:9/toy"), str(tmp_path))
+    place(tmp_path, CONTENT)
+    store.prepare(toy(), str(tmp_path))
+    assert Prepared.of(toy()).sha256() == digest
+
+
 def prepare_toy(folder):
     store.prepare(toy(), folder)
 
 
-def test_two_jobs_may_prepare_at_the_same_time(cache, tmp_path):
+@pytest.mark.parametrize("before", ["nothing", "damage"])
+def test_two_jobs_may_prepare_at_the_same_time(cache, tmp_path, before):
     place(tmp_path, CONTENT)
+    if before == "damage":
+        flip(store.prepare(toy(), str(tmp_path)) / "train-x.npy", -1)
     context = multiprocessing.get_context("fork")
     jobs = [context.Process(target=prepare_toy, args=(str(tmp_path),)) for _ in range(6)]
     for job in jobs:

@@ -79,6 +79,8 @@ def predict(
     from ...display.performance import show_checks, show_prediction
     from ...performance import prediction
 
+    if out is not None and not out:
+        raise UserError("--out needs the name of a directory")
     cost = _cost(latency, bandwidth, per_message, bench, exchange)
     if check:
         checks = [prediction.check(Path(directory), cost) for directory in check]
@@ -155,13 +157,13 @@ def _cost(
     return Cost(
         fitted.latency
         if latency is None and fitted
-        else parse_seconds("--latency", latency or "0"),
+        else parse_seconds("--latency", "0" if latency is None else latency),
         fitted.bandwidth
         if bandwidth is None and fitted
-        else parse_speed("--bandwidth", bandwidth or "inf"),
+        else parse_speed("--bandwidth", "inf" if bandwidth is None else bandwidth),
         fitted.per_message
         if per_message is None and fitted
-        else parse_seconds("--per-message", per_message or "0"),
+        else parse_seconds("--per-message", "0" if per_message is None else per_message),
     )
 
 

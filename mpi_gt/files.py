@@ -1,0 +1,208 @@
+"""Files from outside: regular ones only, and JSON whose keys and types are checked.
+
+The front end imports this module, so it must not import numpy.
+"""
+
+import errno
+import json
+import math
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .errors import UserError
+
+LARGEST_TEXT = 1 << 30  # bytes of a text file that is read whole
+LARGEST_NUMBER = 1e300
+
+
+def require_name(text: str) -> None:
+    """Raise UserError for a name that no file can have: asking whether it exists would raise."""
+    try:
+        os.lstat(text)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UserError(f"'{text}' cannot be a file: its name is too long") from None
+
+
+def require_regular(path: Path, largest: int | None = None) -> int:
+    """Return the size of a regular file; raise UserError for anything else, before it is opened.
+
+    A pipe would hang, and a device such as /dev/zero never ends. `largest` limits the size.
+    """
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise UserError(f"cannot read {path}: it is a directory")
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f"cannot read {path}: it is not a regular file")
+    if largest is not None and found.st_size > largest:
+        raise UserError(
+            f"cannot read {path}: it has {found.st_size:.3g} bytes, more than {largest:.3g}"
+        )
+    return found.st_size
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a regular text file in UTF-8, without a byte order mark."""
+    require_regular(path, LARGEST_TEXT)
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError, MemoryError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file; raise UserError, which names the file, if it is damaged.
+
+    NaN, Infinity and numbers of 300 digits are damage: mpi-gt writes none.
+    """
+    try:
+        return json.loads(
+            read_text(path), parse_constant=_refuse, parse_int=_whole, parse_float=_finite
+        )
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UserError(f"cannot read {path} as JSON: {error}") from None
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is no number, or too large")
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) < 300 else _refuse(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of JSON value: its name for messages, and a test."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _is_usable(value: Any) -> bool:
+    return _is_number(value) and abs(value) <= LARGEST_NUMBER
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+NUMBER = Kind("a number", _is_usable)
+POSITIVE = Kind("a number > 0", lambda value: _is_usable(value) and value > 0)
+NOT_NEGATIVE = Kind("a number >= 0", lambda value: _is_usable(value) and value >= 0)
+WHOLE = Kind("a whole number", _is_whole)
+COUNT = Kind("a whole number >= 0", lambda value: _is_whole(value) and value >= 0)
+SOME = Kind("a whole number > 0", lambda value: _is_whole(value) and value > 0)
+TEXT = Kind("text", lambda value: isinstance(value, str))
+FLAG = Kind("true or false", lambda value: isinstance(value, bool))
+TABLE = Kind("a table", lambda value: isinstance(value, dict))
+LIST = Kind("a list", lambda value: isinstance(value, list))
+
+
+@dataclass(frozen=True)
+class OrNone:
+    """A value of that kind, or null."""
+
+    kind: Any
+
+
+@dataclass(frozen=True)
+class Record:
+    """A table that has all of these keys, each with a value of its kind."""
+
+    kinds: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Each:
+    """A list, or with `named` a table, whose values are all of that kind."""
+
+    kind: Any
+    named: bool = False
+
+
+def mistake(value: Any, kind: Any, place: str = "") -> str:
+    """Return what is wrong with a value, beginning with its place in the file; "" if it is right.
+
+    `kind` is a Kind, an OrNone, an Each, a Record, or a table of them by key. A key that the table
+    does not name may have any value; only a Record asks for its keys.
+    """
+    if isinstance(kind, OrNone):
+        return "" if value is None else mistake(value, kind.kind, place)
+    if isinstance(kind, Kind):
+        return "" if kind.fits(value) else f"{_name(place)} must be {kind.name}, not {shown(value)}"
+    if isinstance(kind, Record):
+        lacks = next(
+            (key for key in kind.kinds if isinstance(value, dict) and key not in value), ""
+        )
+        return f"{_name(place)} has no {lacks}" if lacks else mistake(value, kind.kinds, place)
+    inner: Iterable[tuple[Any, Any, str]]
+    if isinstance(kind, Each) and not kind.named:
+        if wrong := mistake(value, LIST, place):
+            return wrong
+        inner = ((each, kind.kind, f"{place}[{index}]") for index, each in enumerate(value))
+    else:
+        if wrong := mistake(value, TABLE, place):
+            return wrong
+        kinds = dict.fromkeys(value, kind.kind) if isinstance(kind, Each) else kind
+        inner = (
+            (value[key], kinds[key], f"{place}.{key}".lstrip(".")) for key in kinds if key in value
+        )
+    return next(filter(None, (mistake(*each) for each in inner)), "")
+
+
+def shown(value: Any) -> str:
+    """Return a JSON value as short text for a message."""
+    try:
+        text = json.dumps(value)
+    except (ValueError, RecursionError):  # a whole number of more than 4300 digits
+        text = type(value).__name__
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _name(place: str) -> str:
+    return place or "it"
+
+
+def read_table(
+    path: Path, kinds: Mapping[str, Any], required: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the table in a JSON file of ours, after checking its keys and the kinds of its values.
+
+    `required` are keys that must be there, as in "config.iterations". Raises UserError, which names
+    the file and the key.
+    """
+    content = read_json(path)
+    if wrong := mistake(content, kinds) or missing(content, required):
+        raise UserError(f"{path} is damaged, or not a file of mpi-gt: {wrong}")
+    table: dict[str, Any] = content
+    return table
+
+
+def missing(content: Any, required: Iterable[str]) -> str:
+    """Return the first of the keys that the content lacks, as "it has no KEY"; "" if it has all."""
+    for name in required:
+        value = content
+        for key in name.split("."):
+            if not isinstance(value, dict) or key not in value:
+                return f"it has no {name}"
+            value = value[key]
+    return ""

@@ -19,7 +19,7 @@ from ..rundir.atomic import write_json
 from ..rundir.layout import clear
 from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow
 from ..rundir.run_directory import RunDirectory
-from ..rundir.run_json import process_facts, read_facts
+from ..rundir.run_json import process_facts, require_facts
 from ..rundir.summary import mean_of, summarise, sweep_of
 from .metrics import Measurement
 
@@ -34,11 +34,12 @@ class Recorder:
         self._blocks: list[MetricsBlock] = []  # not yet turned into rows: that is done on demand
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
+        self.before: dict[str, Any] = {}  # the facts of the run that is resumed
         self.profile: dict[str, Any] = {}
         self.directory: RunDirectory | None = None
         if config.out is not None:
             if config.resume:
-                before = read_facts(Path(config.out))
+                before = self.before = require_facts(Path(config.out))
                 kept = ("started", "results", "progress", "resumes")
                 self.facts.update({name: before[name] for name in kept if name in before})
             self.directory = RunDirectory(Path(config.out))
@@ -77,7 +78,7 @@ class Recorder:
         assert self.directory is not None
         done = []
         for label in labels:
-            mark = self.facts["progress"].get(label)
+            mark = self.facts["progress"].get(label) if label in self.facts["results"] else None
             if mark is None or self.directory.rows_until(mark["metrics"]) is None:
                 break
             if mark["output"] and not self.directory.has_output(self._name(label), mark["output"]):
@@ -117,11 +118,11 @@ class Recorder:
     def warn(self, warning: str) -> None:
         """Show a warning at once, with --quiet as well, and add it to run.json."""
         self.facts["warnings"].append(warning)
+        self._save()  # before the text is shown: on a full disk, that is the message
         if self._config.quiet:
             print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
         else:
             self._progress.note(f"warning: {warning}")
-        self._save()
 
     def begin(self, label: str) -> None:
         self._before_last = None
@@ -215,6 +216,8 @@ class Recorder:
     def keep_profile(self, profile: dict[str, Any]) -> None:
         """Keep the profile, and add its main numbers to run.json; profile.json has all of it."""
         self.profile = profile
+        if warning := profile.pop("warning", None):
+            self.warn(warning)
         names = ("exposed_communication", "hidden_share", "ratio_to_stacked", "straggler")
         self.facts["profile"] = {name: profile[name] for name in names}
 
@@ -247,6 +250,12 @@ class Recorder:
         if not plots.available():
             self._progress.note("no figures: matplotlib is missing (pip install 'mpi-gt[plot]')")
             return
+        drawn, warning = plots.try_to_draw(lambda: self._figures(directory))
+        if warning:
+            self.warn(warning)
+        self.facts["figures"] = [path.name for path in drawn]
+
+    def _figures(self, directory: Path) -> list[Path]:
         if "sweep" in self.facts:
             drawn = draw_sweep(directory, self.facts["sweep"])
         elif self._config.algorithms is not None:
@@ -255,7 +264,7 @@ class Recorder:
             drawn = draw_run(directory)
         if "audit" in self.facts:
             drawn.append(draw_audit(directory, self._curves))
-        self.facts["figures"] = [path.name for path in drawn]
+        return drawn
 
     def _save(self) -> None:
         if self.directory:

@@ -1,5 +1,6 @@
 """`mpi-gt submit`: a Slurm script for a command, checked and submitted with sbatch."""
 
+import os
 import re
 import shlex
 import shutil
@@ -16,7 +17,7 @@ TIME = re.compile(r"(\d+-)?\d+(:\d\d){0,2}")  # the formats that sbatch accepts
 LAUNCHERS = {
     "mpirun": "",
     "pmix": "export PMIX_MCA_psec=${PMIX_MCA_psec:-native}\nsrun --mpi=pmix ",
-    "pmi2": "srun --mpi=pmi2 ",
+    "pmi2": "srun --mpi=pmi2 --kill-on-bad-exit ",
 }
 
 # a signal ends the first `wait`; the second waits for the run, which then writes a checkpoint
@@ -54,18 +55,19 @@ def submit(
     text = script(words, default_out, hosts, ranks_per_host, time, launcher, requeue, list(sbatch))
     if out is not None:
         try:
-            Path(out).write_text(text, encoding="utf-8")
+            Path(out).write_bytes(os.fsencode(text))  # file names, whatever their bytes
         except OSError as error:
             raise UserError(f"cannot write {out}: {error.strerror}") from None
     if print:
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(os.fsencode(text))
         return 0
     if shutil.which("sbatch") is None:
         raise UserError("there is no sbatch here: is this a login node of a Slurm cluster?")
-    answer = subprocess.run(["sbatch"], input=text, text=True, capture_output=True, check=False)
+    answer = subprocess.run(["sbatch"], input=os.fsencode(text), capture_output=True, check=False)
     if answer.returncode:
-        raise UserError(f"sbatch refused the job: {answer.stderr.strip()}")
-    sys.stdout.write(answer.stdout)
+        raise UserError(f"sbatch refused the job: {os.fsdecode(answer.stderr).strip()}")
+    sys.stdout.write(os.fsdecode(answer.stdout))
     return 0
 
 
@@ -97,7 +99,7 @@ def script(
     if requeue and command != "run":
         raise UserError(f"--requeue is for run, not for {command}")
     for option in sbatch:
-        if not option.startswith("-") or "\n" in option:
+        if not option.startswith("-") or not option.isprintable():
             raise UserError(
                 f"--sbatch takes an option of sbatch, as in --sbatch=--mem=4G: '{option}'"
             )
@@ -108,7 +110,7 @@ def script(
         f"--time={time}",
         "--output=mpi-gt-%j.log",
         *(["--requeue", "--open-mode=append", "--signal=B:USR1@60"] if requeue else []),
-        *sbatch,
+        *map(_quoted, sbatch),
     ]
     before, _, start = LAUNCHERS[launcher].rpartition("\n")
     line = start + shlex.join([sys.executable, "-m", "mpi_gt", command, "-n", str(n)])
@@ -120,3 +122,10 @@ def script(
     body = REQUEUE.format(line=line) if requeue else line + "\n"
     lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options), ""]
     return "\n".join([*lines, *([before] if before else []), body])
+
+
+def _quoted(option: str) -> str:
+    """Return an option of sbatch for a line #SBATCH: in quotes if its value has spaces."""
+    flag, equals, value = option.partition("=")
+    bare = " " in value and not set("'\"") & set(value)
+    return f"{flag}={shlex.quote(value)}" if equals and bare else option

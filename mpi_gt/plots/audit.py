@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ..theory.verdicts import STATEMENTS, Curve
+from . import save
 
 
 def draw_audit(directory: Path, curves: Mapping[str, Mapping[str, Curve]]) -> Path:
@@ -40,6 +41,4 @@ def draw_audit(directory: Path, curves: Mapping[str, Mapping[str, Curve]]) -> Pa
         axes.grid(visible=True, which="major", alpha=0.3)
     handles, names = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=3)
-    target = directory / "audit.png"
-    figure.savefig(target)
-    return target
+    return save(figure, directory / "audit.png")

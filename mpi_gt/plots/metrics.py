@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..algorithms import display_name, full_name
 from ..rundir.metrics_csv import read_metrics
+from . import plain, save
 
 if TYPE_CHECKING:
     from networkx import Graph
@@ -52,13 +53,12 @@ def draw_run(directory: Path) -> list[Path]:
         axes = figure.add_subplot()
         for number, (label, rows) in enumerate(runs.items()):
             _, values = over_seeds(rows, metric)
-            name, seeds = full_name(label), values.shape[1]
+            name, seeds = plain(full_name(label)), values.shape[1]
             legend = f"{name}, mean and range over {seeds} seeds" if seeds > 1 else name
             _draw_line(axes, rows, "iteration", metric, number, legend)
         _finish(axes, "iteration", axis_label)
         axes.legend(fontsize=9)
-        figures.append(directory / f"{metric}.png")
-        figure.savefig(figures[-1])
+        figures.append(save(figure, directory / f"{metric}.png"))
     return figures
 
 
@@ -72,12 +72,10 @@ def draw_comparison(directory: Path) -> list[Path]:
     for row_of_panels, (metric, axis_label) in zip(panels, LABELS.items(), strict=True):
         for axes, across in zip(row_of_panels, ACROSS, strict=True):
             for number, (label, rows) in enumerate(runs.items()):
-                _draw_line(axes, rows, across, metric, number, full_name(label), shade=0.1)
+                _draw_line(axes, rows, across, metric, number, plain(full_name(label)), shade=0.1)
             _finish(axes, ACROSS[across], axis_label if across == "iteration" else "")
     _add_legend(figure, "outside upper center", 10)
-    target = directory / "comparison.png"
-    figure.savefig(target)
-    return [target]
+    return [save(figure, directory / "comparison.png")]
 
 
 def _draw_line(
@@ -145,10 +143,10 @@ def draw_graph(graph: "Graph", title: str, target: Path) -> None:
     if len(ticks) > 1:
         ticks = ticks[:: len(ticks) // 8 + 1]
         figure.colorbar(dots, ax=axes, label="degree", shrink=0.6, ticks=ticks)
-    axes.set_title(title)
+    axes.set_title(plain(title))
     axes.set_axis_off()
     axes.margins(0.08)
-    figure.savefig(target)
+    save(figure, target)
 
 
 def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
@@ -163,7 +161,7 @@ def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
             style = {"color": f"C{number % 10}", "linestyle": DASHES[number % len(DASHES)]}
             marker = MARKERS[number % len(MARKERS)]
             x, y = zip(*points, strict=True) if points else ((), ())
-            axes.plot(x, y, label=full_name(method), marker=marker, markersize=5, **style)
+            axes.plot(x, y, label=plain(full_name(method)), marker=marker, markersize=5, **style)
         axes.set_xscale("log")
         drawn = [value for swept in sweep.values() for value in swept[metric] if value is not None]
         if min(drawn, default=0) > 0:
@@ -172,9 +170,7 @@ def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
         axes.set_ylabel(f"{metric}, mean over the last fifth and over seeds")
         axes.grid(visible=True, which="major", alpha=0.3)
     _add_legend(figure, "outside lower center", 9)
-    target = directory / "sweep.png"
-    figure.savefig(target)
-    return [target]
+    return [save(figure, directory / "sweep.png")]
 
 
 def draw_study(directory: Path, title: str, note: str) -> list[Path]:
@@ -194,19 +190,19 @@ def draw_study(directory: Path, title: str, note: str) -> list[Path]:
             line.set_markevery((number * points // 60, max(1, points // 8)))
         _finish(axes, "iteration", axis_label)
     _add_legend(figure, "outside lower center", 9)
-    figure.suptitle(textwrap.fill(f"{title} ({note})", 100), fontsize=11)
-    targets = [directory / "figure.png", directory / "figure.pdf"]
-    for target in targets:
+    heading = f"{title} ({note})".replace("$", r"\$")
+    figure.suptitle(textwrap.fill(heading, 100), fontsize=11)
+    return [
+        save(figure, directory / "figure.png"),
         # without the date, the same numbers give the same file
-        metadata = {"CreationDate": None} if target.suffix == ".pdf" else None
-        figure.savefig(target, metadata=metadata)
-    return targets
+        save(figure, directory / "figure.pdf", metadata={"CreationDate": None}),
+    ]
 
 
 def _study_legends(labels: list[str]) -> dict[str, str]:
     """Return the paper's name for each method; its full name where two methods share one."""
     names = [display_name(label) for label in labels]
     return {
-        label: name if names.count(name) == 1 else full_name(label)
+        label: plain(name if names.count(name) == 1 else full_name(label))
         for label, name in zip(labels, names, strict=True)
     }

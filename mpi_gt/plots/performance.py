@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from . import plain, save
+
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "h")
 
 
-def draw_bench(path: Path, bench: Mapping[str, Any]) -> None:
+def draw_bench(path: Path, bench: Mapping[str, Any]) -> list[Path]:
     """Draw bench.png: time of an exchange against bytes, one panel per graph.
 
     Points are measured medians with a bar up to the 95th percentile, lines are the fits.
@@ -45,7 +47,7 @@ def draw_bench(path: Path, bench: Mapping[str, Any]) -> None:
                 if (fit["graph"], fit["exchange"]) == (graph, name):
                     _draw_fit(axes, fit, sizes, series[0]["degree"], colour)
         degree = max(row["degree"] for row in rows if row["graph"] == graph)
-        axes.set(xscale="log", yscale="log", title=f"{graph} (degree {degree})")
+        axes.set(xscale="log", yscale="log", title=f"{plain(graph)} (degree {degree})")
         axes.set_xlabel("vector bytes to each neighbour")
         axes.grid(which="major", alpha=0.3)
     panels[0].set_ylabel(
@@ -53,7 +55,7 @@ def draw_bench(path: Path, bench: Mapping[str, Any]) -> None:
     )
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-    library = bench["mpi"]["library"].split(",")[0] if bench.get("mpi") else ""
+    library = plain(bench["mpi"]["library"].split(",")[0]) if bench.get("mpi") else ""
     per_core = bench.get("ranks_per_core", 1)
     figure.suptitle(
         f"{len(bench['hosts'])} ranks, {library}"
@@ -64,7 +66,7 @@ def draw_bench(path: Path, bench: Mapping[str, Any]) -> None:
         ),
         fontsize=10,
     )
-    figure.savefig(path)
+    return [save(figure, path)]
 
 
 def _draw_fit(axes: Any, fit: Mapping[str, Any], sizes: Any, degree: int, colour: str) -> None:
@@ -83,7 +85,7 @@ COLOURS = {
 }
 
 
-def draw_profile(path: Path, profile: Mapping[str, Any], histogram: tuple[Any, Any]) -> None:
+def draw_profile(path: Path, profile: Mapping[str, Any], histogram: tuple[Any, Any]) -> list[Path]:
     """Draw profile.png: phases by rank, histogram of iteration times, bytes between nodes."""
     from matplotlib.figure import Figure
 
@@ -134,10 +136,10 @@ def draw_profile(path: Path, profile: Mapping[str, Any], histogram: tuple[Any, A
     for axis in (traffic.xaxis, traffic.yaxis):
         axis.get_major_locator().set_params(integer=True)
     figure.colorbar(image, ax=traffic, shrink=0.85)
-    figure.savefig(path)
+    return [save(figure, path)]
 
 
-def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> None:
+def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> list[Path]:
     """Draw scale.png: time, exposed communication and bytes per iteration against ranks.
 
     Points are hollow where there are more ranks than cores.
@@ -158,7 +160,7 @@ def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> None:
                 series = [row for row in rows if (row["mode"], row["graph"]) == (mode, graph)]
                 ranks = [row["ranks"] for row in series]
                 values = [row[column] * factor for row in series]
-                axes.plot(ranks, values, color=f"C{number}", linewidth=1, label=graph)
+                axes.plot(ranks, values, color=f"C{number}", linewidth=1, label=plain(graph))
                 for row, rank, value in zip(series, ranks, values, strict=True):
                     axes.plot(
                         rank,
@@ -182,4 +184,4 @@ def draw_scale(path: Path, rows: list[dict[str, Any]], cores: int) -> None:
         "not a network",
         fontsize=10,
     )
-    figure.savefig(path)
+    return [save(figure, path)]

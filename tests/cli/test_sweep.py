@@ -31,6 +31,7 @@ def test_sweep(tmp_path, capsys):
         ["sweep", "--lr", "1..0"],
         ["sweep", "--algorithms", "dsgd:lr=0.1"],
         ["sweep", "--points", "1"],
+        ["sweep", "--lr", "1e-300..1e300"],
         ["compare", "--lr", "0.1..1"],
     ],
     ids=" ".join,

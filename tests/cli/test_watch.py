@@ -119,7 +119,7 @@ def test_on_a_terminal_it_is_drawn_in_place(openmpi, tmp_path):
     ],
 )  # fmt: skip
 def test_how_it_ended_is_told(tmp_path, capsys, monkeypatch, facts, age, status, said):
-    folder = stacked(tmp_path / "run")
+    folder = stacked(tmp_path / "run", checkpoint_every=5)
     tell(folder, **facts)
     if facts.get("process") == ELSEWHERE:
         # from another host a lock may not be seen

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mpi_gt.launch.detect import detect_launch
+from mpi_gt.launch.detect import detect_launch, is_launched, without_step
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,22 @@ def test_a_batch_script_or_a_terminal_is_no_rank():
         detect_launch({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}) is None
     )  # srun --pty bash
     assert detect_launch({}) is None
+
+
+@pytest.mark.parametrize(
+    "rank", [{"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.1"}, {"PMI_RANK": "0", "PMI_SIZE": "1"}]
+)
+def test_a_command_in_the_shell_of_an_interactive_step(rank):
+    """`srun --mpi=pmix bash`, then `mpi-gt run -n 2`: no rank, and mpirun must not think so."""
+    env = {**rank, "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "1", "PMIX_MCA_psec": "native"}
+    for words in (["run", "-n", "2"], ["run", "-n2"], ["doctor", "-n=4"]):
+        assert not is_launched(words, env)
+    for words in (["run"], ["run", "-n", "1"], ["submit", "--", "run", "-n", "2"], ["run", "--no"]):
+        assert is_launched(words, env)
+    assert without_step(env) == {"SLURM_JOB_ID": "1", "PMIX_MCA_psec": "native"}
+    several = {**env, "SLURM_STEP_NUM_TASKS": "2", "PMI_SIZE": "2"}
+    assert is_launched(["run", "-n", "2"], several)
+    assert without_step(several) == several
 
 
 def test_who_cannot_talk_to_whom():

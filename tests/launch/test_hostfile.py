@@ -54,6 +54,7 @@ def test_a_line_a_rank_counts_them(kind, tmp_path):
         ("h1", "openmpi", "NAME:SLOTS"),
         ("h1:x", "mpich", "NAME:SLOTS"),
         ("h1:0", "mpich", "1 slot or more"),
+        (f"h1:{'9' * 5000}", "mpich", "NAME:SLOTS"),
         ("h1:2,h1:2", "mpich", "twice"),
         ("h1:2,-h:3", "openmpi", "not a host name"),
         ("h1:2", "mpch", "did you mean 'mpich'"),

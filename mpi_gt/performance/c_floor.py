@@ -1,68 +1,52 @@
 """The floor of `mpi-gt bench`: the same collective, called from C and compiled with mpicc."""
 
+import contextlib
+import ctypes
 import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..graphs import build_network
-from ..launch import detect
-from ..launch.mpirun import detect_brand, find_mpirun, mpirun_command, mpirun_environment
-from .bench import FLOOR, BenchPlan, row_of
+import numpy as np
+
+from ..launch.mpirun import find_mpirun
 
 if TYPE_CHECKING:
-    from ..graphs import Network
+    from mpi4py import MPI
+
+    from ..comm.node import Node
 
 SOURCE = Path(__file__).with_name("neighbor_floor.c")
+LIBRARY, REASON = "floor.so", "floor.json"  # in the directory of the bench, which all hosts see
+HEADER = 16  # bytes, as in mpi-gt's messages
+ROOM = 1 << 16  # for the library's description of itself
 
 
-def measure_floor(plan: BenchPlan, directory: Path) -> None:
-    """Write the times of the C program, or why there are none, to floor.json."""
-    assert plan.n is not None
+def build_floor(directory: Path) -> None:
+    """Compile the floor into the directory, or write down there why there is none.
+
+    The front end calls it: compilers are not for ranks, whose MPI may not survive a fork.
+    """
     mpirun = find_mpirun()
     compiler = shutil.which("mpicc", path=str(mpirun.parent)) or shutil.which("mpicc")
+    reason = None
     if not SOURCE.exists():
-        floor: dict[str, object] = {"skipped": f"{SOURCE.name} is missing from this installation"}
+        reason = f"{SOURCE.name} is missing from this installation"
     elif compiler is None:
-        floor = {"skipped": "there is no mpicc"}
+        reason = "there is no mpicc"
     else:
+        flags = ["-O2", "-shared", "-fPIC", str(SOURCE), "-o", str(directory / LIBRARY)]
         try:
-            floor = {"rows": _run(plan, mpirun, compiler)}
-        except (subprocess.SubprocessError, OSError, ValueError) as error:
+            with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
+                words = [_without_space(Path(compiler), Path(folder)), *flags]
+                subprocess.run(words, check=True, capture_output=True, text=True, timeout=120)
+        except (subprocess.SubprocessError, OSError) as error:
             output = getattr(error, "stderr", None) or str(error)
-            floor = {"skipped": f"it could not be compiled or run: {output.strip()[-300:]}"}
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "floor.json").write_text(json.dumps(floor))
-
-
-def _run(plan: BenchPlan, mpirun: Path, compiler: str) -> list[dict[str, object]]:
-    """Compile the C program in a temporary folder, run it on all graphs, and return its rows."""
-    assert plan.n is not None
-    brand = detect_brand(mpirun)
-    env = mpirun_environment(brand, plan.n, None)
-    words = mpirun_command(mpirun, brand, plan.n, None, env)
-    env.setdefault("OMPI_MCA_btl_sm_eager_limit", detect.EAGER_LIMIT)
-    limit = 60 + 20 * plan.seconds * len(plan.sizes)
-    with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
-        program = str(Path(folder, "neighbor_floor"))
-        build = [_without_space(Path(compiler), Path(folder)), "-O2", str(SOURCE), "-o", program]
-        subprocess.run(build, check=True, capture_output=True, text=True, timeout=120)
-
-        def execute(graph: Path, arguments: list[str]) -> str:
-            done = subprocess.run(
-                [*words, program, str(graph), *arguments],
-                env=env,
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=limit,
-            )
-            return done.stdout
-
-        return floor_rows(plan, plan.n, execute, Path(folder))
+            reason = f"it could not be compiled: {output.strip()[-300:]}"
+    if reason is not None:
+        (directory / REASON).write_text(json.dumps({"skipped": reason}), encoding="utf-8")
 
 
 def _without_space(compiler: Path, folder: Path) -> str:
@@ -74,26 +58,89 @@ def _without_space(compiler: Path, folder: Path) -> str:
     return str(prefix / compiler.parent.name / compiler.name)
 
 
-def adjacency(network: "Network") -> str:
-    """Return the graph in the format of the C program: one line per node, degree and neighbours."""
-    rows = (network.row(node).neighbours for node in range(len(network.matrix)))
-    return "".join(" ".join(map(str, [len(row), *row])) + "\n" for row in rows)
+def remove_floor(directory: Path) -> None:
+    """Remove the files of `build_floor`."""
+    for name in (LIBRARY, REASON):
+        with contextlib.suppress(OSError):
+            (directory / name).unlink()
 
 
-def floor_rows(
-    plan: BenchPlan, nodes: int, execute: Callable[[Path, list[str]], str], folder: Path
-) -> list[dict[str, Any]]:
-    """Return the C program's rows of bench.csv; `execute` runs it on all ranks for a graph file."""
-    rows = []
-    for number, spec in enumerate(plan.graphs):
-        network = build_network(spec, None, nodes)
-        file = folder / f"graph-{number}.txt"
-        file.write_text(adjacency(network))
-        degree = max(dict(network.graph.degree).values())
-        printed = execute(file, [str(plan.seconds), *map(str, plan.sizes)])
-        for line in printed.splitlines():
-            payload, low, median, p95, p99, taken = line.split()
-            row = row_of(spec, degree, FLOOR, int(payload), [float(median)])
-            row.update(samples=int(taken), min=float(low), p95=float(p95), p99=float(p99))
-            rows.append(row)
-    return rows
+def load_floor(directory: Path, comm: "MPI.Intracomm") -> tuple[ctypes.CDLL | None, str | None]:
+    """Return the compiled floor, or None and the reason, if any, why it cannot be used.
+
+    Collective: every rank calls it, and all get the same answer. Without a front end there is
+    neither a floor nor a reason.
+    """
+    asked = None
+    if comm.rank == 0:
+        if (directory / REASON).exists():
+            asked = json.loads((directory / REASON).read_text(encoding="utf-8"))["skipped"]
+        elif (directory / LIBRARY).exists():
+            asked = (directory / LIBRARY).absolute()
+    asked = comm.bcast(asked)
+    if not isinstance(asked, Path):
+        return None, asked
+    library, reason = None, None
+    try:
+        library = _load(asked)
+    except (OSError, ValueError, AttributeError) as error:
+        reason = f"it could not be loaded: {error}"
+    reason = next(filter(None, comm.allgather(reason)), None)
+    return (library if reason is None else None), reason
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """Return the library; raise ValueError if it belongs to another MPI than mpi4py does."""
+    from mpi4py import MPI
+
+    library = ctypes.CDLL(str(path))
+    text = ctypes.create_string_buffer(ROOM)
+    failed = library.floor_library(text, ROOM)
+    theirs, ours = text.value.decode(errors="replace"), MPI.Get_library_version()
+    if failed or theirs.strip("\0\n ") != ours.strip("\0\n "):
+        raise ValueError("the mpicc at hand belongs to another MPI than mpi4py uses")
+    library.floor_seconds.restype = ctypes.c_double
+    library.floor_seconds.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 2
+    return library
+
+
+class FloorTimer:
+    """The floor for messages of `payload` bytes; it is used like an ExchangeTimer."""
+
+    def __init__(self, node: "Node", library: ctypes.CDLL, payload: int) -> None:
+        from mpi4py import MPI
+
+        self._node = node
+        self._send = np.zeros(payload + HEADER, np.uint8)
+        shape = (len(node.row.neighbours), payload + HEADER)
+        self._receive = np.zeros(shape, np.uint8)
+        graph = MPI._addressof(node.graph_comm)
+        buffers = [self._send.ctypes.data, self._receive.ctypes.data, payload + HEADER]
+        self._arguments: list[Any] = [graph, *buffers]
+        self._call = library.floor_seconds
+
+    def check(self, mark: int) -> None:
+        """Exchange recognisable bytes; raise RuntimeError where others arrive than were sent.
+
+        Collective: every rank calls it.
+        """
+        node = self._node.row
+        self._send[:] = (node.node + mark) % 251
+        self._receive[:] = 255
+        self.seconds(1)
+        for row, neighbour in zip(self._receive, node.neighbours, strict=True):
+            if not (row == (neighbour + mark) % 251).all():
+                raise RuntimeError(f"node {node.node} received other bytes than {neighbour} sent")
+
+    def seconds(self, count: int) -> float:
+        """Return this rank's mean time of `count` exchanges in a row.
+
+        Collective: every rank calls it.
+        """
+        seconds = float(self._call(*self._arguments, count))
+        if seconds < 0:
+            raise RuntimeError("MPI_Neighbor_allgather failed when called from C")
+        return seconds
+
+    def free(self) -> None:
+        """Do nothing: there is no MPI object to free."""

@@ -11,7 +11,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from ..comm.collective import idle_barrier
+from ..comm.collective import idle_barrier, waiting_for
 
 Array = NDArray[Any]
 
@@ -36,26 +36,28 @@ def read_clock(comm: MPI.Intracomm) -> Reading:
     word = np.zeros(1, dtype=np.int64)
     for rank in range(1, comm.size):
         if comm.rank == 0:
-            for _ in range(PINGS):
-                comm.Recv(word, source=rank)
-                word[0] = perf_counter_ns()
-                comm.Send(word, dest=rank)
+            with waiting_for(comm, f"node {rank} to compare clocks"):
+                for _ in range(PINGS):
+                    comm.Recv(word, source=rank)
+                    word[0] = perf_counter_ns()
+                    comm.Send(word, dest=rank)
         elif comm.rank == rank:
-            best = None
-            for _ in range(PINGS):
-                sent = perf_counter_ns()
-                comm.Send(word, dest=0)
-                comm.Recv(word, source=0)
-                back = perf_counter_ns()
-                reading = Reading(back, int(word[0]) - (sent + back) // 2, (back - sent) // 2)
-                if best is None or reading.uncertainty < best.uncertainty:
-                    best = reading
-            assert best is not None
+            with waiting_for(comm, "root to compare clocks"):
+                best = min((_ping(comm, word) for _ in range(PINGS)), key=lambda r: r.uncertainty)
             # ranks on one host share a clock: an offset within the uncertainty counts as 0
             small = abs(best.offset) <= best.uncertainty
             mine = Reading(best.time, 0 if small else best.offset, best.uncertainty)
         idle_barrier(comm)  # the other ranks sleep: the two that measure need a core each
     return mine
+
+
+def _ping(comm: MPI.Intracomm, word: Array) -> Reading:
+    """Ask root for its time once."""
+    sent = perf_counter_ns()
+    comm.Send(word, dest=0)
+    comm.Recv(word, source=0)
+    back = perf_counter_ns()
+    return Reading(back, int(word[0]) - (sent + back) // 2, (back - sent) // 2)
 
 
 class Alignment:

@@ -1,5 +1,6 @@
 """The profile of a run: phases of every rank, waiting times, hidden communication, and a trace."""
 
+import contextlib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import plots
 from ..plots.performance import draw_profile
-from ..rundir.atomic import write_json
+from ..rundir.atomic import write_json, writing
 from .clock_sync import Alignment, Reading, read_clock
 from .phases import ITERATION, OWN, PHASES
 from .stamps import Phases
@@ -99,7 +100,10 @@ class Profiler:
         }
         write_json(directory / "profile.json", profile)
         if plots.available():
-            draw_profile(directory / "profile.png", profile, times.histogram)
+            figure = directory / "profile.png"
+            _, warning = plots.try_to_draw(lambda: draw_profile(figure, profile, times.histogram))
+            if warning:
+                profile["warning"] = warning
 
     def _traffic(self) -> Array:
         """Return the bytes of vectors that this node has sent to each node."""
@@ -124,10 +128,11 @@ class Profiler:
 
 @dataclass(frozen=True)
 class Waits:
-    """The waiting of one rank for its last neighbour, by iteration, in seconds.
+    """The waiting of one rank for its neighbours, by iteration, in seconds.
 
-    Between the start of an exchange and the moment its last neighbour enters it, this rank is
-    either inside the exchange (`waiting`) or works outside of it (`hidden`).
+    Before its last neighbour has entered an exchange, a rank inside the exchange is `waiting`. From
+    then on messages travel; while this rank works outside the exchange instead of awaiting them,
+    they are `hidden`.
     """
 
     waiting: Array
@@ -140,18 +145,31 @@ class Waits:
         iteration, number, *times = phases.calls.T
         begins, ends = (alignment.to_root(moments) for moments in times)
         posting = np.diff(number, prepend=-1) > 0
-        latest = last_neighbour(node, begins[posting])
-        inside = np.clip(np.minimum(ends, latest[number]) - begins, 0, None)
-        awaited = np.bincount(number[~posting], inside[~posting], minlength=len(latest))
-        hidden = np.clip(latest - ends[posting] - awaited, 0, None)
+        latest = last_neighbour(node, begins[posting])[number]
         rows = len(phases.seconds)
         messages = (~posting).sum() if node.exchange_class.separate else posting.sum()
+
+        def by_iteration(times: Array) -> Array:
+            return np.bincount(iteration, times, minlength=rows) * 1e-9
+
         return cls(
-            np.bincount(iteration, inside, minlength=rows) * 1e-9,
-            np.bincount(iteration[posting], hidden, minlength=rows) * 1e-9,
+            by_iteration(np.clip(np.minimum(ends, latest) - begins, 0, None)),
+            by_iteration(hidden_times(posting, begins, ends, latest)),
             int(messages)
             * (node.nodes - 1 if node.exchange_class.to_all else len(node.row.neighbours)),
         )
+
+
+def hidden_times(posting: Array, begins: Array, ends: Array, latest: Array) -> Array:
+    """Return how long messages travelled while this rank worked, by call of an exchange.
+
+    Of a call that awaits messages it is the time since the call before (which started the exchange,
+    or awaited another message of it), or since the last neighbour entered the exchange, if that was
+    later. Of a call that starts an exchange it is 0.
+    """
+    before = np.concatenate([begins[:1], ends[:-1]])
+    worked = np.clip(begins - np.maximum(before, latest), 0, None)
+    return np.where(posting, 0, worked)
 
 
 def last_neighbour(node: "Node", entered: Array) -> Array:
@@ -251,18 +269,21 @@ def _write_series(series: Iterator[Array], directory: Path | None) -> Times:
     places = [PHASES.index(name) for name in ITERATION]
     own = [PHASES.index(name) for name in OWN]
     totals, owns = [], []
-    archive = zipfile.ZipFile(directory / "profile.npz", "w") if directory else None
-    for rank, values in enumerate(series):
-        totals.append(values[:, places].sum(axis=1))
-        owns.append(float(np.median(values[:, own].sum(axis=1))))
+    with contextlib.ExitStack() as opened:
+        archive = None
+        if directory is not None:
+            opened.enter_context(writing(directory / "profile.npz"))
+            archive = opened.enter_context(zipfile.ZipFile(directory / "profile.npz", "w"))
+        for rank, values in enumerate(series):
+            totals.append(values[:, places].sum(axis=1))
+            owns.append(float(np.median(values[:, own].sum(axis=1))))
+            if archive is not None:
+                with archive.open(f"rank_{rank}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, values.astype(np.float32), allow_pickle=False)
         if archive is not None:
-            with archive.open(f"rank_{rank}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, values.astype(np.float32), allow_pickle=False)
-    if archive is not None:
-        with archive.open("columns.npy", "w") as file:
-            names = np.array([*PHASES, "waiting"])
-            np.lib.format.write_array(file, names, allow_pickle=False)
-        archive.close()
+            with archive.open("columns.npy", "w") as file:
+                names = np.array([*PHASES, "waiting"])
+                np.lib.format.write_array(file, names, allow_pickle=False)
     everything = np.concatenate(totals)
     edges = np.geomspace(max(everything.min(), 1e-9), everything.max() * 1.001, 61)
     counts, _ = np.histogram(everything, edges)

@@ -1,7 +1,6 @@
 """Scaling studies for `mpi-gt scale`: one profiled run of the same experiment per rank count."""
 
-import csv
-import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +12,8 @@ from ..errors import UserError
 from ..graphs import build_network
 from ..machine import cores
 from ..plots.performance import draw_scale
-from ..rundir.atomic import write_json
-from ..rundir.run_json import read_profile
+from ..rundir.atomic import write_csv, write_json
+from ..rundir.run_json import read_profile, require_facts
 from ..spec import default_of, has_option, integer, set_option, split_list
 from ..trial import cut_ranks
 from ..user_classes import is_custom
@@ -127,19 +126,18 @@ def run_study(
     add_efficiency(rows)
     here = cores()
     write_json(directory / "scale.json", {"cores": here, "note": CROWDED, "rows": rows})
-    with (directory / "scale.csv").open("w", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
+    write_csv(directory / "scale.csv", COLUMNS, rows)
     if plots.available():
-        draw_scale(directory / "scale.png", rows, here)
+        _, warning = plots.try_to_draw(lambda: draw_scale(directory / "scale.png", rows, here))
+        if warning:
+            print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
     return code, rows
 
 
 def row_of(point: Point) -> dict[str, Any]:
     """Return the row of scale.csv for a finished run, without its efficiency."""
     directory = Path(str(point.config.out))
-    facts = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+    facts = require_facts(directory, ("ranks_per_core", "graph.degree_max"))
     profile = read_profile(directory)
     ranks_per_core = facts["ranks_per_core"]
     return {

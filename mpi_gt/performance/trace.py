@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..comm.plan import MOST_VECTORS
+from ..rundir.atomic import writing
 from .phases import AWAIT, BEGIN, PHASE_OF, PHASES, POST, UNATTRIBUTED
 
 SENT = {POST: "exchange: post", AWAIT: "exchange: wait"}
@@ -32,12 +34,12 @@ def write_trace(path: Path, tracks: Iterable[Track], facts: dict[str, Any]) -> i
     begins = [int(track.stretches[0][2]) for track in tracks if len(track.stretches)]
     origin = min(begins, default=0)
     count = 0
-    with path.open("w", encoding="utf-8") as file:
+    with writing(path), path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ns", "otherData": ')
         file.write(json.dumps(facts, allow_nan=False))
         file.write(', "traceEvents": [')
         for track in tracks:
-            for event in events_of(track, origin):
+            for event in events_of(track, origin, len(tracks)):
                 file.write(",\n" if count else "\n")
                 file.write(json.dumps(event))
                 count += 1
@@ -45,8 +47,8 @@ def write_trace(path: Path, tracks: Iterable[Track], facts: dict[str, Any]) -> i
     return count
 
 
-def events_of(track: Track, origin: int) -> Iterator[dict[str, Any]]:
-    """Generate the events of one rank, with times relative to `origin`.
+def events_of(track: Track, origin: int, ranks: int) -> Iterator[dict[str, Any]]:
+    """Generate the events of one rank of `ranks`, with times relative to `origin`.
 
     Iterations and phases are slices (B to E), messages are flows (s to f).
     """
@@ -78,16 +80,21 @@ def events_of(track: Track, origin: int) -> Iterator[dict[str, Any]]:
         if code == POST:
             for part in range(messages[exchange]):
                 for neighbour in track.neighbours:
-                    number = f"{exchange}.{part}:{track.rank}>{neighbour}"
+                    number = flow_number(exchange, part, track.rank, neighbour, ranks)
                     yield at("s", "message", begin, cat="message", id=number)
         if code == (POST if track.blocking else AWAIT):
             for neighbour in track.neighbours:
-                number = f"{exchange}.{arrived}:{neighbour}>{track.rank}"
+                number = flow_number(exchange, arrived, neighbour, track.rank, ranks)
                 yield at("f", "message", end, cat="message", id=number, bp="e")
             arrived += 1
         yield at("E", phase, end)
     if open_iteration is not None:
         yield at("E", f"iteration {open_iteration}", end_of_all)
+
+
+def flow_number(exchange: int, part: int, source: int, target: int, ranks: int) -> int:
+    """Return the number of a message, which no other message has; Perfetto takes numbers only."""
+    return ((exchange * MOST_VECTORS + part) * ranks + source) * ranks + target
 
 
 def _messages(track: Track) -> dict[int, int]:

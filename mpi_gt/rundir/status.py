@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..algorithms import display_name
-from ..errors import UserError
-from .checkpoint import latest
-from .metrics_csv import read_last_row, read_last_rows
+from ..errors import STUCK_EXIT_CODE, UserError
+from .checkpoint import SLOTS, glance, latest, part_path
+from .lock import claim
+from .metrics_csv import is_number, read_last_row, read_last_rows
 from .run_directory import is_held
-from .run_json import read_facts, resume_hint
+from .run_json import mark_failed, read_facts, require_facts, resume_hint
 from .watchdog_reports import read_reports
 
 STALE = 600  # seconds without a write after which a run that measures often is stale
@@ -20,10 +21,12 @@ STALE = 600  # seconds without a write after which a run that measures often is 
 
 def status_row(path: Path) -> dict[str, str]:
     """Return one line of `mpi-gt status`, by column."""
-    facts = read_facts(path)
-    if "config" not in facts:
+    facts = require_facts(path, ("config.iterations",))
+    if not facts:
         raise UserError(f"{path} holds no run: there is no run.json to read")
     status, note = read_status(path, facts)
+    if status == "failed" and facts.get("status") == "running":
+        record_failure(path, facts, note)
     config = facts["config"]
     saved = latest(path)
     last = read_last_row(path)
@@ -36,7 +39,7 @@ def status_row(path: Path) -> dict[str, str]:
         "run": str(path),
         "status": status,
         "iteration": shown,
-        "gap": f"{float(last['gap']):.3e}" if last.get("gap") else "-",
+        "gap": f"{float(last['gap']):.3e}" if is_number(last.get("gap")) else "-",
         "left": time_left(status, last, config, len(labels) - number),
         "checkpoint": f"{display_name(saved['algorithm'])}, {saved['iteration']}" if saved else "-",
         "note": note,
@@ -47,25 +50,64 @@ def read_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
     """Return running, finished, stopped, failed or stale, and a note for the user."""
     status = facts.get("status", "failed")
     if status == "stopped":
-        return status, resume_hint(path)
+        return status, resume_hint(path).removeprefix("; ")
     if status == "failed":
-        return status, f"{facts.get('error', 'no reason was recorded')}; {resume_hint(path)}"
+        return status, f"{facts.get('error', 'no reason was recorded')}{resume_hint(path)}"
     if status != "running":
         return status, ""
     reports = read_reports(path)
     if reports:
-        return "failed", f"{reports[0]['text']}; {resume_hint(path)}"
+        return "failed", f"{reports[0]['text']}{resume_hint(path)}"
     process = facts.get("process", {})
     here = process.get("host") == socket.gethostname()
     held = is_held(path)
     alive = held or (here and held is None and _is_alive(process.get("pid", 0)))
     if not alive and (here or held is False):
-        return "failed", f"its processes ended without an error message; {resume_hint(path)}"
+        return "failed", f"its processes ended without an error message{resume_hint(path)}"
     silence = time.time() - _last_write(path)
     note = f"on {process.get('host')}; last written to {silence / 60:.0f} minutes ago"
     if silence > max(STALE, 10 * _usual_silence(path)):
         return "stale", note + ("; its processes are alive" if alive else "")
     return status, "" if alive else note
+
+
+def record_failure(path: Path, facts: dict[str, Any], why: str) -> None:
+    """Write to run.json that a run has failed whose process on this host is provably gone.
+
+    Nothing is written if the directory cannot be claimed: another process is using it by now, or
+    may not write there.
+    """
+    process = facts.get("process", {})
+    if process.get("host") != socket.gethostname() or _is_alive(process.get("pid", 0)):
+        return
+    with contextlib.suppress(UserError), claim(path):
+        if read_facts(path).get("process") == process:
+            code = STUCK_EXIT_CODE if read_reports(path) else 1
+            mark_failed(path, why.removesuffix(resume_hint(path)), code)
+
+
+def kept_results(path: Path) -> str:
+    """Return the end of a message: what a run that has failed leaves; empty if that is nothing."""
+    kept = []
+    if last := read_last_row(path):
+        kept.append(f"metrics.csv up to {last['algorithm']}, iteration {last['iteration']}")
+    if (saved := _saved_iteration(path)) is not None:
+        kept.append(f"the checkpoint of iteration {saved}")
+    if (path / "final.npz").exists():
+        kept.append("final.npz")
+    return f"; kept in {path}: {', '.join(kept)}" if kept else ""
+
+
+def _saved_iteration(path: Path) -> int | None:
+    """Return the iteration of the newest checkpoint with the parts of all nodes, not verified."""
+    saved = []
+    for slot in range(len(SLOTS)):
+        nodes = glance(part_path(path, slot, 0)).get("nodes", 0)
+        parts = [glance(part_path(path, slot, node)) for node in range(nodes)]
+        places = {(part.get("algorithm"), part.get("iteration")) for part in parts}
+        if len(places) == 1 and parts[0].get("iteration") is not None:
+            saved.append((parts[0].get("saved", 0.0), parts[0]["iteration"]))
+    return max(saved)[1] if saved else None
 
 
 def _is_alive(pid: int) -> bool:

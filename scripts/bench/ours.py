@@ -88,6 +88,7 @@ def timed_option(option: str, pairs: int, iterations: int, directory: str) -> No
 
     from mpi4py import MPI
 
+    from mpi_gt.comm.collective import WatchedComm
     from mpi_gt.config import RunConfig
     from mpi_gt.engine.build import build
     from mpi_gt.engine.checkpointer import Checkpointer
@@ -96,7 +97,7 @@ def timed_option(option: str, pairs: int, iterations: int, directory: str) -> No
     from mpi_gt.engine.watchdog import Watchdog
     from mpi_gt.performance.phases import NoPhases
 
-    comm = MPI.COMM_WORLD
+    comm = WatchedComm(MPI.COMM_WORLD)
     name, value = option.split("=")
     common: dict[str, Any] = {
         "iterations": iterations,
@@ -123,13 +124,16 @@ def timed_option(option: str, pairs: int, iterations: int, directory: str) -> No
     with_it = built.config
     default: dict[str, Any] = {name: common.get(name)}
     without = replace(with_it, **default)
-    with Watchdog(built.node, with_it.watchdog, built.directory, built.hosts):
-        seconds(with_it)  # warm up
-        for _ in range(pairs):
-            pair = seconds(with_it), seconds(without)
-            if comm.rank == 0:
-                print(*pair, flush=True)
+    watchdog = Watchdog(comm)
+    watchdog.guard(with_it.watchdog, built.directory)
+    watchdog.attach(built.node, built.directory, built.hosts)
+    seconds(with_it)  # warm up
+    for _ in range(pairs):
+        pair = seconds(with_it), seconds(without)
+        if comm.rank == 0:
+            print(*pair, flush=True)
     built.node.free()
+    watchdog.close()
 
 
 def timed_profile(iterations: int) -> None:

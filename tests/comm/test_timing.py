@@ -2,6 +2,15 @@
 
 import json
 
+from mpi4py import MPI
+
+from mpi_gt.comm.timing import _text_of
+
+
+def test_a_missing_call_is_named():
+    assert "argument" in _text_of(MPI.Exception(MPI.ERR_ARG)).lower()
+    assert _text_of(NotImplementedError()) == "NotImplementedError"
+
 
 def test_auto_takes_one_of_the_sensible_exchanges(openmpi, call, tmp_path):
     options = ["run", "-n", "3", "--iterations", "20", "--quiet"]

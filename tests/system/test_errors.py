@@ -54,6 +54,23 @@ def test_another_number_of_ranks_than_asked_for(mpi, call, tmp_path):
     assert done.err.count("-n 16 was asked for, but there are 2 MPI ranks") == 1
 
 
+@pytest.mark.parametrize("way", ["mpirun", "child", "doctor"])
+def test_no_mpi_library(openmpi, way, call, tmp_path):
+    """mpi4py raises an error where it is imported: on every rank."""
+    words = {
+        "mpirun": openmpi.mpirun(2, str(openmpi.bin / "mpi-gt"), "run"),
+        "child": openmpi.mpi_gt("run", "-n", "2"),
+        "doctor": openmpi.mpi_gt("doctor"),
+    }[way]
+    missing = {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}
+    done = call(words, cwd=tmp_path, expect=2, limit=60, env=missing)
+    said = done.out if way == "doctor" else done.err
+    assert said.count("mpi4py cannot load an MPI library") == 1, str(done)
+    assert "/nowhere/libmpi.so" in said
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_one_brand_s_mpirun_with_another_s_mpi4py(mpi, call, tmp_path):
     """Every rank would be a world of its own, or abort: this is detected before the run."""
     other = find_mpi("mpich" if mpi.name == "openmpi" else "openmpi")

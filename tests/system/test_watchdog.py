@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from support import facts, finish, ranks_of, start, wait_for
 
 from mpi_gt.rundir.checkpoint import glance, part_path
@@ -69,3 +70,91 @@ def test_slow_measuring_is_no_reason_to_bark(openmpi, call, tmp_path):
     """The others wait for rank 1 longer than an exchange may take."""
     words = ["run", "--quiet", "--iterations", "20", "--log-every", "20", "--watchdog", "2"]
     call(openmpi.mpirun(3, openmpi.python, "-c", SLOW, *words, "--out", tmp_path / "run"))
+
+
+STOPPED = """
+import os, signal, sys
+import {module} as module
+from mpi4py import MPI
+inner = module.{name}
+
+def stopped(*arguments, **named):
+    if MPI.COMM_WORLD.rank == 2:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return inner(*arguments, **named)
+
+module.{name} = stopped
+from mpi_gt.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("mpi_gt.engine.build", "_make_problem"),  # at the start
+        ("mpi_gt.comm.node", "Node.stream_to_root"),  # while outputs are collected
+        ("mpi_gt.comm.node", "Node.free"),  # at the end, while root has written its files
+    ],
+)
+def test_the_watchdog_guards_the_start_and_the_end(openmpi, module, name, tmp_path):
+    out = tmp_path / "run"
+    code = STOPPED.format(module=module, name=name)
+    words = ["run", "--quiet", "--iterations", "5", "--graph", "ring", "--watchdog", "2"]
+    process = start(openmpi.mpirun(4, openmpi.python, "-c", code, *words, "--out", out))
+    done = finish(process, limit=60)
+    assert done.code == 86, str(done)
+    assert done.err.count("watchdog: node") == 1
+    assert "silent: node 2" in done.err
+
+
+def test_an_mpirun_that_never_starts_its_ranks_is_ended(openmpi, tmp_path, monkeypatch):
+    """The front end has a limit of its own for that."""
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "mpirun").write_text("#!/bin/sh\n[ $1 = --version ] && echo HYDRA || exec sleep 100\n")
+    (fake / "mpirun").chmod(0o755)
+    (fake / "python").symlink_to(openmpi.python)
+    code = (
+        "import mpi_gt.launch.mpirun as m, sys; from pathlib import Path;"
+        f"m.find_mpirun = lambda: Path({str(fake / 'mpirun')!r});"
+        "from mpi_gt.cli.main import main; sys.exit(main())"
+    )
+    out = tmp_path / "run"
+    words = ["run", "-n", "2", "--iterations", "5", "--watchdog", "1", "--quiet", "--out", out]
+    done = finish(start([openmpi.python, "-c", code, *words]), limit=40)
+    assert done.code == 86, str(done)
+    assert "the ranks are not up after" in done.err
+    assert "to continue" not in done.err
+    assert facts(out)["status"] == "failed"
+
+
+BUSY = """
+import sys, time
+import {module} as module
+from mpi4py import MPI
+inner = module.{name}
+
+def slow(*arguments, **named):
+    time.sleep(6 * (MPI.COMM_WORLD.rank == 0))
+    return inner(*arguments, **named)
+
+module.{name} = slow
+from mpi_gt.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("mpi_gt.engine.build", "_starts"),
+        ("mpi_gt.rundir.run_directory", "RunDirectory.write_final"),
+    ],
+)
+def test_a_root_that_works_for_long_is_waited_for(openmpi, call, module, name, tmp_path):
+    """Root prepares data or writes files for longer than the limit, and shows that it is alive."""
+    code = BUSY.format(module=module, name=name)
+    words = ["run", "--quiet", "--iterations", "5", "--watchdog", "2", "--out", tmp_path / "run"]
+    call(openmpi.mpirun(3, openmpi.python, "-c", code, *words))
+    assert not (tmp_path / "run" / "watchdog").exists()

@@ -1,5 +1,6 @@
 """The configuration of a run, checked before anything starts, and its TOML files."""
 
+import contextlib
 import math
 import sys
 import typing
@@ -13,12 +14,13 @@ import numpy as np
 from .algorithms import ALGORITHMS, Algorithm
 from .comm import EXCHANGE_NAMES
 from .errors import UserError
+from .files import read_text, require_name
 from .graphs import parse_graph, parse_weights
 from .problems import PROBLEMS
 from .problems.straggler import Straggler
-from .spec import convert, nearest, split_list
+from .spec import convert, integer, nearest, require_showable, split_list
 from .trial import cut_iterations, cut_ranks
-from .user_classes import is_custom, located, resolve
+from .user_classes import construct, is_custom, resolve
 
 DTYPES = ("float64", "float32")
 AUTO = "auto"
@@ -173,8 +175,9 @@ class RunConfig:
             first = max(1, self.iterations // 2 - 50)
             return range(first, min(first + 100, self.iterations + 1))
         words = self.trace_iterations.split(":")
-        whole = len(words) == 2 and all(word.strip().isdecimal() for word in words)
-        first, last = (int(word) for word in words) if whole else (0, 0)
+        first, last = 0, 0
+        with contextlib.suppress(ValueError, UserError):  # not two words, or no whole numbers
+            first, last = (integer("trace-iterations", word.strip()) for word in words)
         if not 1 <= first <= last <= self.iterations:
             raise UserError(
                 f"trace-iterations must be A:B with 1 <= A <= B <= {self.iterations}, "
@@ -213,6 +216,7 @@ class RunConfig:
         ]
         labels = [entry.label for entry in entries]
         for label in labels:
+            require_showable("the name of an algorithm", label)
             if labels.count(label) > 1:
                 raise UserError(f"'{label}' is given twice")
         return entries
@@ -231,6 +235,8 @@ def stepsizes(text: str, points: int | None) -> list[float]:
     if first == last:
         return [first]
     count = points or max(2, round(2 * (math.log10(last) - math.log10(first))) + 1)
+    if count > LIMITS["points"][1]:
+        raise UserError(f"lr '{text}' makes {count} stepsizes: give a shorter range, or --points")
     between = np.logspace(math.log10(first), math.log10(last), count)[1:-1]
     return [first, *(float(f"{lr:.3g}") for lr in between), last]
 
@@ -252,36 +258,31 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
     if isinstance(value, np.integer):
         value = int(value)
     if name == "dtype" and not isinstance(value, str):
-        value = getattr(np.dtype(value), "name", value)
+        with contextlib.suppress(TypeError, ValueError):
+            value = getattr(np.dtype(value), "name", value)
     kinds = typing.get_args(kind) or (kind,)
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        with contextlib.suppress(OverflowError):
+            value = float(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         wanted = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
         raise UserError(f"{name} must be {wanted}, not {value!r}")
     if isinstance(value, str) and "\0" in value:
         raise UserError(f"{name} holds a null character")
+    if name == "out" and value:
+        require_name(value)
     return value
 
 
 def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
     """Return the name and the algorithm of a specification."""
     name, kind, options = resolve("algorithm", ALGORITHMS, spec)
-    try:
-        return name, kind(**options)
-    except ValueError as error:
-        raise UserError(f"algorithm {name}: {error}") from None
-    except Exception as error:
-        raise UserError(f"algorithm {name}: {located(error)}") from None
+    return name, construct(f"algorithm {name}", is_custom(spec), lambda: kind(**options))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the options of a TOML file; its keys are command-line names with - or _."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
-    return options_of_table(parse_toml(text, str(path)), str(path))
+    return options_of_table(parse_toml(read_text(path), str(path)), str(path))
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:

@@ -6,10 +6,19 @@ STUCK_EXIT_CODE = 86
 """Exit code of a run that the watchdog ended: a rank waited too long for its neighbours."""
 
 
+LONGEST_MESSAGE = 2000
+
+
 class UserError(Exception):
-    """An input that cannot be used; the message says why and what would work."""
+    """An input that cannot be used; the message says why and what would work.
+
+    It is one line, whatever characters of the input it quotes.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: object) -> None:
+        super().__init__(one_line(str(message)))
 
 
 class Diverged(Exception):
@@ -33,3 +42,18 @@ class Stopped(Exception):
 
 class StorageError(Exception):
     """A failed write (a full disk, a removed directory); the message names the file."""
+
+
+class UserCodeError(Exception):
+    """A user's class that breaks its contract while a run iterates; the message says how."""
+
+
+def one_line(text: str) -> str:
+    """Return the text in one line that a terminal can print: other characters are escaped.
+
+    The middle of a very long text is left out.
+    """
+    if len(text) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

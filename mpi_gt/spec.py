@@ -11,6 +11,9 @@ from typing import Any, Literal, Union
 
 from .errors import UserError
 
+LONGEST = 500
+"""Characters that a specification may have where it is the name of a curve or a table's row."""
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the end of an "unknown ..." message: the closest known word, and all of them."""
@@ -23,6 +26,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def split(text: str) -> tuple[str, dict[str, str]]:
     """Split `name:key=value,key=value` into the name and its options, still as text."""
     name, _, rest = text.partition(":")
+    require_showable("a specification", name.strip())
     options: dict[str, str] = {}
     for item in filter(None, _pieces(rest)):
         key, equals, value = item.partition("=")
@@ -44,7 +48,23 @@ def _pieces(text: str) -> list[str]:
             pieces.append("")
         else:
             pieces[-1] += letter
-    return [piece.strip() for piece in pieces]
+    pieces = [piece.strip() for piece in pieces]
+    for piece in pieces:
+        require_showable("a specification", piece)
+    return pieces
+
+
+def require_showable(what: str, text: str) -> None:
+    """Raise UserError for a text that tables and figures cannot show: unprintable, or too long."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UserError(
+            f"{what} is not valid text: {text[:80]!a} (it must be UTF-8, and the locale as well: "
+            "set LC_ALL=C.UTF-8)"
+        )
+    if not text.isprintable():
+        raise UserError(f"{what} holds a character that cannot be printed: {text[:80]!a}")
+    if len(text) > LONGEST:
+        raise UserError(f"{what} has more than {LONGEST} characters: '{text[:40]}...'")
 
 
 def split_list(text: str) -> list[str]:

@@ -16,7 +16,7 @@ PACKAGE = Path(mpi_gt.__file__).parent
 REPOSITORY = PACKAGE.parent
 
 LAYERS = """
-    errors spec trial array_files | kernels fuse machine |
+    errors spec trial files memory array_files | kernels fuse machine |
     algorithms datasets graphs user_classes problems | comm rundir | config | theory |
     plots display | launch | performance | engine | reproduce report | cli
 """
@@ -44,6 +44,8 @@ WITHOUT_NUMPY = (
     "errors",
     "spec",
     "trial",
+    "files",
+    "memory",
     "machine",
     "rundir.atomic",
     "rundir.layout",
@@ -55,8 +57,10 @@ WITHOUT_NUMPY = (
     "launch.hostfile",
     "launch.mpirun",
     "launch.process",
+    "launch.relay",
     "launch.slurm",
     "cli.main",
+    "cli.streams",
     "cli.frontend",
     "cli.rank",
     "cli.parser",

@@ -15,6 +15,8 @@ from mpi_gt.errors import UserError
         {"profile": True, "trace_iterations": "5:1"},
         {"profile": True, "trace_iterations": "0:5"},
         {"profile": True, "trace_iterations": "7"},
+        {"profile": True, "trace_iterations": f"1:{'9' * 5000}"},
+        {"out": "x" * 300},
         {"profile": True, "trace_iterations": "1:9999999"},
         {"straggler": "node=4,ms=1", "n": 4},
         {"straggler": "node=1,ms=200000"},

@@ -82,13 +82,15 @@ def convert_flags(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_studies(options: Mapping[str, Any]) -> "list[Study]":
     """Return the experiments that `reproduce` was asked for, all checked before any begins."""
-    from ..reproduce.study import EXPERIMENTS, has_variant, make_study, remove_study
+    from ..reproduce.study import EXPERIMENTS, has_variant, make_study
 
     flags = dict(options)
     name, variant = flags.pop("experiment"), flags.pop("variant", "literal")
     quick, overwrite = flags.pop("quick", False), flags.pop("overwrite", False)
     out = flags.pop("out", None)
     flags.pop("quiet", None)
+    if flags.pop("resume", False):
+        raise UserError("reproduce continues by itself where it stopped: it takes no --resume")
     overrides = convert_flags(flags)
     names = (
         [each for each in EXPERIMENTS if has_variant(each, variant)] if name == "all" else [name]
@@ -104,10 +106,7 @@ def make_studies(options: Mapping[str, Any]) -> "list[Study]":
     for study in studies:
         if not overwrite:
             study.pending()  # raises where other files are in the way
-    for study in studies:
-        if overwrite:
-            remove_study(study)
-    return studies
+    return [replace(study, overwrite=overwrite) for study in studies]
 
 
 def reserve_directory(config: "RunConfig") -> Path:

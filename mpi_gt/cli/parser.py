@@ -10,10 +10,13 @@ from typing import Any, NamedTuple, NoReturn
 
 from .. import __version__
 from ..errors import UserError
+from ..files import require_name
 from ..spec import nearest
 from .commands import COMMANDS, Command, load
 
 HIDDEN = ("-h", "--reserved")
+PATHS = ("file", "out", "directory", "directories", "bench", "profile", "check", "plot")
+"""Options, by their names in Python, that name files or directories."""
 
 
 class Option(NamedTuple):
@@ -177,6 +180,9 @@ def _command_parser(command: Command) -> Parser:
 
 def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Return the command's name and its options, still as text."""
+    for word in arguments:
+        if "\0" in word:  # from Python only: no shell can pass one, and no file can have one
+            raise UserError(f"'{word}' holds a null character")
     name = arguments[0] if arguments else ""
     if name not in COMMANDS:
         _refuse(arguments)
@@ -189,6 +195,10 @@ def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     parser = _command_parser(command)
     namespace, unknown = parser.parse_known_args(words)
     options = vars(namespace)
+    for path in PATHS:
+        value = options.get(path, [])
+        for each in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+            require_name(each)
     if unknown:
         known = [each for each in parser._option_string_actions if each not in HIDDEN]
         raise UserError(_unknown_option(name, unknown[0], words, options, known))

@@ -106,8 +106,8 @@ def explanations(profile: dict[str, Any]) -> list[str]:
     if profile["hidden_communication"] > 0:
         lines.append(
             f"hidden communication: {duration(profile['hidden_communication'])}, "
-            f"{100 * profile['hidden_share']:.0f}% of all communication: messages in transit "
-            "while the rank computed"
+            f"{100 * profile['hidden_share']:.0f}% of all communication: the rank "
+            "computed while messages of all its neighbours travelled or were there"
         )
     if profile["ratio_to_stacked"]:
         lines.append(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
+from ..files import read_text, require_regular
 from ..spec import integer
 from .families import as_integers
 
@@ -24,10 +25,7 @@ def read_edge_list(path: Path) -> "Graph":
     import networkx as nx
 
     edges = []
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path} as an edge list: {error}") from None
+    lines = read_text(path).splitlines()
     for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].split()
         if not words:
@@ -53,13 +51,13 @@ def read_edge_list(path: Path) -> "Graph":
 
 def read_graphml(path: Path) -> "Graph":
     """Read an undirected graph from a GraphML file."""
-    from xml.etree.ElementTree import ParseError
-
     import networkx as nx
 
+    require_regular(path)
     try:
         graph = nx.read_graphml(path)
-    except (OSError, ParseError, ValueError, KeyError, nx.NetworkXException) as error:
+    # networkx takes a damaged file apart with whatever error that brings
+    except Exception as error:
         raise UserError(f"cannot read {path} as GraphML: {error}") from None
     if graph.is_directed():
         raise UserError(f"{path} is a directed graph; the mixing matrix must be symmetric")

@@ -1,21 +1,55 @@
 """The results of a finished study: figure, tables and claims."""
 
-import csv
 import json
+import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import plots
 from ..algorithms import full_name
+from ..errors import UserError
 from ..plots.metrics import draw_study
-from ..rundir.atomic import write_json
+from ..rundir.atomic import write_csv, write_json, write_text
 from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
+from ..rundir.run_json import require_facts
 from ..rundir.summary import mean_of, tail_by_seed
 from .claims import judge_all
 
 if TYPE_CHECKING:
     from .study import Study
+
+
+ENDED = ("config.algorithm", "exit_code", "finished", "versions", "mpi", "graph")
+FINISHED = ("seconds_per_iteration", "bytes_sent", "config.seeds", "config.iterations")
+"""The keys of run.json that the tables need: of every run, and of a run that did not diverge."""
+SHOWN = ("loss", "gap", "grad_norm2", "consensus")
+
+
+def read_result(directory: Path) -> dict[str, Any]:
+    """Return the facts of a run that has ended; raise UserError if they are damaged."""
+    facts = require_facts(directory, ENDED)
+    if not facts:
+        raise UserError(f"{directory} holds no run: there is no run.json to read")
+    return require_facts(directory, ("error",) if facts["exit_code"] else FINISHED)
+
+
+def _require_complete(path: Path, rows: list[dict[str, str]], facts: Mapping[str, Any]) -> None:
+    """Raise UserError if a run that did not diverge lacks a measurement that the tables show."""
+    if facts["exit_code"]:
+        return
+    seeds, moments = {row["seed"] for row in rows}, {row["iteration"] for row in rows}
+    if len(seeds) != facts["config"]["seeds"] or len(rows) != len(seeds) * len(moments):
+        raise UserError(f"{path} is damaged: it has not one row per seed and measurement")
+    for row in rows:
+        for name in METRICS:
+            missing = row[name] == "" and name in SHOWN
+            if missing or (row[name] and not math.isfinite(float(row[name]))):
+                raise UserError(
+                    f"{path} is damaged: {name} of seed {row['seed']} at iteration "
+                    f"{row['iteration']} is '{row[name]}'"
+                )
 
 
 def write_results(study: "Study") -> list[Path]:
@@ -24,13 +58,12 @@ def write_results(study: "Study") -> list[Path]:
     results = {}
     for label, config in study.runs.items():
         directory = Path(config.out or "")
-        rows += [{**row, "algorithm": label} for row in read_rows(directory / "metrics.csv")]
-        results[label] = json.loads((directory / "run.json").read_text())
+        results[label] = read_result(directory)
+        own = read_rows(directory / "metrics.csv")
+        _require_complete(directory / "metrics.csv", own, results[label])
+        rows += [{**row, "algorithm": label} for row in own]
     target = study.directory
-    with (target / "metrics.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(target / "metrics.csv", COLUMNS, rows)
     diverged = {label for label, run in results.items() if run["exit_code"]}
     summary = {
         label: {"error": run["error"]} if label in diverged else _summary(rows, label, run)
@@ -55,13 +88,16 @@ def write_results(study: "Study") -> list[Path]:
             "methods": summary,
         },
     )
-    (target / "claims.json").write_text(json.dumps(claims, indent=2) + "\n")
-    (target / "summary.md").write_text(_markdown(study, summary, claims), encoding="utf-8")
+    write_text(target / "claims.json", json.dumps(claims, indent=2) + "\n")
+    write_text(target / "summary.md", _markdown(study, summary, claims))
     written = [
         target / name for name in ("metrics.csv", "summary.json", "summary.md", "claims.json")
     ]
     if plots.available():
-        written += draw_study(target, study.title, study.note)
+        drawn, warning = plots.try_to_draw(lambda: draw_study(target, study.title, study.note))
+        written += drawn
+        if warning:
+            print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
     return written
 
 
@@ -109,11 +145,12 @@ def _method_table(summary: Mapping[str, Any]) -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|---|"
     for label, row in summary.items():
+        name = full_name(label).replace("|", r"\|")  # a bar would end the cell
         if "error" in row:
-            yield f"| {full_name(label)} | diverged: {row['error']} | | | | | |"
+            yield f"| {name} | diverged: {row['error']} | | | | | |"
             continue
         yield (
-            f"| {full_name(label)} | {span(row, 'loss', '.6g')} | "
+            f"| {name} | {span(row, 'loss', '.6g')} | "
             + " | ".join(span(row, metric, ".2e") for metric in ("gap", "grad_norm2", "consensus"))
             + f" | {row['seconds_per_iteration'] * 1e6:.0f} µs "
             f"| {row['bytes_per_iteration']:,.0f} |"

@@ -1,6 +1,7 @@
 """Runs over four hosts that share nothing but a disk, started by mpirun through ssh."""
 
 import re
+import shutil
 
 from common import (
     HOSTS,
@@ -32,6 +33,23 @@ def test_a_run_over_four_hosts_has_the_bits_of_one_machine(
     assert facts(tmp_path / "run")["hosts"] == SPREAD
     assert_same_bits(tmp_path / "run", reference(*OPTIONS))
     assert {path.name for path in tmp_path.iterdir()} == {"hosts", "run"}  # nothing left over
+
+
+def test_a_folder_with_spaces(mpi, on_h1, finish, hostfile, reference, tmp_path):
+    """Open MPI hands the path of its files to the shells of the other hosts as it is."""
+    folder = tmp_path / "my own environment"
+    (folder / "bin").mkdir(parents=True)
+    for entry in mpi.bin.parent.iterdir():
+        if entry.name != "bin":
+            (folder / entry.name).symlink_to(entry)
+    for program in mpi.bin.iterdir():  # mpirun looks for its files beside the place it is really in
+        shutil.copy2(program, folder / "bin", follow_symlinks=False)
+    out = tmp_path / "my own runs" / "a run"
+    words = ["-m", "mpi_gt", "run", "-n", RANKS, "--hostfile", hostfile, *OPTIONS, "--out", out]
+    done = finish(on_h1(mpi, folder / "bin" / "python", *words, cwd=tmp_path))
+    assert done.code == 0, str(done)
+    assert facts(out)["hosts"] == SPREAD
+    assert_same_bits(out, reference(*OPTIONS))
 
 
 def test_a_slow_link_costs_time_and_no_bit(

@@ -101,7 +101,7 @@ def test_claims_and_audit_are_shown_with_their_verdicts(tmp_path):
     ("status", "shown"), [("failed", "its disk was full"), ("stopped", "mpi-gt resume")]
 )
 def test_a_run_that_did_not_finish_is_told_as_such(tmp_path, status, shown):
-    folder = stacked(tmp_path / "a")
+    folder = stacked(tmp_path / "a", checkpoint_every=5)
     facts = json.loads((folder / "run.json").read_text())
     facts.update(status=status, error="its disk was full", resumes=[{"at": "now"}])
     (folder / "run.json").write_text(json.dumps(facts))

@@ -1,6 +1,5 @@
 """`mpi-gt bench`: time the exchanges alone."""
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from ...performance.bench import BenchPlan
+    from ...rundir.lock import Claim
     from ..parser import Parser
     from ..rank import RankContext
 
@@ -63,11 +63,11 @@ def _plan(options: Options, ranks: int | None = None) -> "BenchPlan":
 
 
 def _launch(options: Options, argv: list[str]) -> int:
-    """Measure the floor in C, then start the ranks that measure the exchanges."""
+    """Compile the floor in C, then start the ranks that measure it and the exchanges."""
     from ...launch import mpirun
-    from ...performance.c_floor import measure_floor
+    from ...performance.c_floor import build_floor, remove_floor
     from ...rundir.layout import release_reserved, require_free
-    from ..configure import make_directory
+    from ...rundir.lock import TOKEN, claim
 
     if "n" not in options:
         raise UserError("how many ranks? Type `mpi-gt bench -n 16 ...`")
@@ -78,20 +78,30 @@ def _launch(options: Options, argv: list[str]) -> int:
     fresh = plan.reserved or not directory.exists()
     try:
         require_free(directory, plan.overwrite or plan.reserved)
-        make_directory(directory)
-        measure_floor(plan, directory)
-        chosen = [f"--out={plan.out}", "--reserved"]
-        return mpirun.launch(["bench", *chosen, *argv], plan.n, None)
+        with claim(directory) as held:
+            try:
+                build_floor(directory)
+                words = ["bench", f"--out={plan.out}", "--reserved", *argv]
+                return mpirun.launch(words, plan.n, None, extra={TOKEN: held.token})
+            finally:
+                remove_floor(directory)
     finally:
-        with contextlib.suppress(OSError):
-            (directory / "floor.json").unlink()
         if fresh:
             release_reserved(directory)
 
 
 def _on_ranks(comm: "MPI.Intracomm", plan: "BenchPlan", context: "RankContext") -> int:
+    from ...comm.collective import on_root
     from ...performance.bench import run
 
+    def claim_directory() -> "Claim":
+        from ...rundir.layout import require_free
+        from ...rundir.lock import claim
+
+        require_free(Path(str(plan.out)), plan.overwrite or plan.reserved)
+        return claim(Path(str(plan.out)))
+
+    held = on_root(comm, claim_directory)
     try:
         found = run(plan, comm)
     except UserError:
@@ -100,6 +110,9 @@ def _on_ranks(comm: "MPI.Intracomm", plan: "BenchPlan", context: "RankContext") 
 
             release_reserved(Path(plan.out))
         raise
+    finally:
+        if held is not None:
+            held.release()
     if found and not plan.quiet:
         from ...display.performance import show_bench
 

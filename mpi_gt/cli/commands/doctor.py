@@ -38,7 +38,10 @@ def _launch(options: Options, argv: list[str]) -> int:
 
     n, hostfile = options.get("n"), options.get("hostfile")
     if n is not None:
-        return mpirun.launch(["doctor"], integer("-n", n), None, hostfile=hostfile)
+        ranks = integer("-n", n)
+        if not 1 <= ranks <= 10**6:
+            raise UserError(f"-n must be in [1, 1000000], not {n}")
+        return mpirun.launch(["doctor"], ranks, None, hostfile=hostfile)
     if hostfile is not None:
         raise UserError("--hostfile is for ranks: add -n N")
     return examine_machine()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import UserError
+from ...errors import StorageError, UserError
 from ...spec import integer
 from . import SETTING, Command
 
@@ -65,6 +65,8 @@ def graph(
             draw_graph(
                 network.graph, f"{graph}, {nodes} nodes, rho_A {rho(network.matrix):.4f}", target
             )
+        except StorageError as error:
+            raise UserError(str(error)) from None
         except (OSError, ValueError) as error:
             raise UserError(f"cannot write {target}: {error}") from None
         if not quiet:

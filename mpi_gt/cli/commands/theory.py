@@ -60,7 +60,7 @@ def theory(suggest: bool = False, as_json: bool = False, **options: Any) -> int:
     if chosen.get("algorithms") is not None or chosen.get("lr") is not None:
         raise UserError("theory takes one algorithm")
     alone = {"stacked": True, "audit": True, "out": None, "quiet": True}
-    config = RunConfig.of({**chosen, **alone, "n": chosen.get("n") or NODES})
+    config = RunConfig.of({"n": NODES, **chosen, **alone})
     audited_algorithm(config)  # raises for all but Algorithm 1 at a constant stepsize
     result = evaluate(build(config, None), suggest)
     if as_json:

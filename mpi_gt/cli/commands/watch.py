@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...display.console import console, on_terminal
 from ...errors import UserError
-from ...rundir.run_json import read_facts, read_profile
+from ...rundir.run_json import read_facts, read_profile, require_facts
 from ...spec import convert
+from ..streams import lost_output
 from . import RESULTS, Command
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def read_view(path: Path) -> View:
     from ...rundir.status import read_status
 
     path = _run_in(path)
-    facts = read_facts(path)
+    facts = require_facts(path, ("config.iterations",))
     status, note = read_status(path, facts)
     config = facts["config"]
     curves, _ = read_curves(path / "metrics.csv", path.name)
@@ -93,14 +94,14 @@ def read_view(path: Path) -> View:
 def _run_in(path: Path) -> Path:
     if _is_run(path):
         return path
-    inner = [file for file in path.glob("*/run.json") if _is_run(file.parent)]
+    inner = [file for file in path.glob("*/run.json") if "config" in read_facts(file.parent)]
     if not inner:
         raise UserError(f"{path} holds no run: there is no run.json to read")
     return max(inner, key=lambda file: file.stat().st_mtime).parent
 
 
 def _is_run(path: Path) -> bool:
-    return isinstance(read_facts(path).get("config"), dict)
+    return "config" in require_facts(path)
 
 
 def _latest(
@@ -142,7 +143,7 @@ def _slowest(path: Path) -> str:
         own = [sum(parts) for parts in zip(*(phases[n]["by_rank"] for n in OWN), strict=True)]
         rank = max(range(len(own)), key=own.__getitem__)
         return f"rank {rank}, {own[rank] * 1e6:,.0f} µs of its own work per iteration"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (UserError, ValueError, KeyError):
         return ""
 
 
@@ -226,7 +227,7 @@ def _draw_in_place(view: View, path: Path, every: float) -> None:
     from rich.live import Live
 
     with Live(render(view), console=console(sys.stdout), auto_refresh=False) as live:
-        while not view.over:
+        while not view.over and lost_output() is None:
             time.sleep(every)
             view = read_view(path)
             live.update(render(view), refresh=True)
@@ -239,7 +240,7 @@ def _print_lines(view: View, path: Path, every: float) -> None:
         if line_of(view) != printed:
             printed = line_of(view)
             print(printed, flush=True)
-        if view.over:
+        if view.over or lost_output() is not None:
             return
         time.sleep(every)
         view = read_view(path)

@@ -110,7 +110,7 @@ def main() -> int:
     parser.add_argument("--bin", type=Path, action="append", help="folder of mpi-gt; repeatable")
     parser.add_argument("--seed", type=int, default=0, help="of delays and choices (default 0)")
     options = parser.parse_args()
-    bins = options.bin or [Path(sys.executable).parent]
+    bins = [folder.absolute() for folder in options.bin or [Path(sys.executable).parent]]
     dice = random.Random(options.seed)
     failures = 0
     with tempfile.TemporaryDirectory(prefix="mpi-gt-pairs-") as work:

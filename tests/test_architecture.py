@@ -230,6 +230,12 @@ def test_files_and_functions_are_short(path):
         assert (function.end_lineno or 0) - function.lineno < 60, function.name
 
 
+@pytest.mark.parametrize("folder", ["tests", "scripts"])
+def test_other_files_are_short_too(folder):
+    for path in (REPOSITORY / folder).rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 350, path
+
+
 def test_folders_are_small():
     assert sum(path.parent == PACKAGE for path in MODULES) <= 12
     files = subprocess.run(

@@ -71,3 +71,9 @@ def test_the_wheel_runs_from_elsewhere(wheel, tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"mpi-gt {mpi_gt.__version__}\n"
+
+
+def test_nothing_of_the_data_is_in_the_repository():
+    for suffix in ("*.bz2", "*.data", "*ubyte*", "*.npy"):
+        found = [path for path in ROOT_OF_REPOSITORY.rglob(suffix) if ".venv" not in str(path)]
+        assert not [path for path in found if "site-packages" not in str(path)]

@@ -1,4 +1,4 @@
-"""Finding, checking, fetching, preparing and splitting data, and the real files if present."""
+"""Finding, checking, fetching and preparing data, and the real files if present."""
 
 import gzip
 import hashlib
@@ -6,14 +6,12 @@ import http.server
 import multiprocessing
 import shutil
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from support import ROOT_OF_REPOSITORY
 
 from mpi_gt.cli.main import main
-from mpi_gt.datasets import DATASETS, Prepared, Synthetic, raw, rows_of_node, store
+from mpi_gt.datasets import DATASETS, Prepared, raw, store
 from mpi_gt.datasets.catalog import Dataset, RawFile
 from mpi_gt.errors import UserError
 
@@ -329,65 +327,6 @@ def test_a_silent_server_is_a_time_out_with_a_message(cache, monkeypatch):
             store.prepare(toy(url))
 
 
-# ---- splits
-
-
-@pytest.mark.parametrize("split", ["iid", "label", "dirichlet:0.3", "dirichlet:100"])
-@pytest.mark.parametrize("nodes", [1, 3, 16])
-def test_every_row_belongs_to_one_node(split, nodes):
-    labels = np.random.default_rng(0).choice(4, 1003, p=[0.7, 0.1, 0.1, 0.1])
-    shards = [rows_of_node(split, labels, node, nodes, seed=5) for node in range(nodes)]
-    assert {len(shard) for shard in shards} == {1003 // nodes}
-    together = np.concatenate(shards)
-    assert len(set(together.tolist())) == len(together)
-    for shard in shards:
-        assert (np.diff(shard) > 0).all()
-    again = rows_of_node(split, labels, nodes - 1, nodes, seed=5)
-    np.testing.assert_array_equal(shards[-1], again)
-
-
-def test_what_the_splits_are():
-    labels = np.random.default_rng(0).choice(4, 4000)
-
-    def kinds(split):
-        """Return the mean share of a node's most frequent class."""
-        shards = [labels[rows_of_node(split, labels, node, 8, 0)] for node in range(8)]
-        return np.mean([np.bincount(shard).max() / len(shard) for shard in shards])
-
-    assert kinds("iid") < 0.33
-    assert kinds("label") > 0.85
-    assert kinds("dirichlet:0.1") > 0.6
-    assert kinds("dirichlet:1000") < 0.35
-    ordered = np.concatenate(
-        [labels[rows_of_node("label", labels, node, 8, 0)] for node in range(8)]
-    )
-    assert (np.diff(np.sort(ordered[:500])) >= 0).all()
-    assert ordered[:500].max() <= ordered[-500:].min()
-    shuffled = [tuple(rows_of_node("iid", labels, 0, 8, seed)) for seed in (0, 1)]
-    assert shuffled[0] != shuffled[1]
-
-
-@pytest.mark.parametrize(
-    "split", ["", "none", "iid:3", "dirichlet", "dirichlet:0", "dirichlet:-1", "dirichlet:nan"]
-)
-def test_bad_split(split):
-    with pytest.raises(ValueError, match="split must be"):
-        rows_of_node(split, np.zeros(10, int), 0, 2, 0)
-
-
-def test_fewer_rows_than_nodes():
-    with pytest.raises(ValueError, match="10 rows are too few for 11 nodes"):
-        rows_of_node("iid", np.zeros(10, int), 0, 11, 0)
-
-
-def test_any_rows_of_a_synthetic_dataset():
-    source = Synthetic(5000, 7, 3, seed=1)
-    whole = source.read(np.arange(5000))
-    some = np.array([0, 1, 1023, 1024, 3000, 4999])
-    np.testing.assert_array_equal(source.read(some), whole[some])
-    assert not np.array_equal(whole[:10], replace(source, part=1).read(np.arange(10)))
-
-
 # ---- the command
 
 
@@ -404,9 +343,3 @@ def test_data_command(cache, capsys, tmp_path):
                   ["verify", "a9a"]):  # fmt: skip
         assert main(["data", *words]) == 2
         assert capsys.readouterr().err.count("mpi-gt: error:") == 1
-
-
-def test_nothing_of_the_data_is_in_the_repository():
-    for suffix in ("*.bz2", "*.data", "*ubyte*", "*.npy"):
-        found = [path for path in ROOT_OF_REPOSITORY.rglob(suffix) if ".venv" not in str(path)]
-        assert not [path for path in found if "site-packages" not in str(path)]

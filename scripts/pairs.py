@@ -91,7 +91,7 @@ def content(out: Path) -> list[object]:
 def make_stopped(bin_folder: Path, folder: Path, stacked: bool) -> Path:
     """Make a run that was stopped and can be resumed."""
     size = ["--stacked", "-n", "4"] if stacked else ["-n", "4"]
-    words = ["run", *size, "--iterations", "60000" if not stacked else "9000", "--quiet"]
+    words = ["run", *size, "--iterations", "60000", "--quiet"]
     target = folder / "stopped"
     process = subprocess.Popen(
         [str(bin_folder / "mpi-gt"), *words, "--out", str(target)], stdin=subprocess.DEVNULL

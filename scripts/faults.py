@@ -26,6 +26,7 @@ CASES = (
 EXCHANGES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
 KILLS = 3  # at most, per round
 LIMIT = 120  # seconds after which a process counts as hanging
+SHARED_MEMORY = Path("/dev/shm")  # other MPI programs should not run meanwhile: theirs count, too
 Result = tuple[list[dict[str, str]], bytes]
 
 
@@ -180,6 +181,25 @@ def result(out: Path) -> Result:
     return rows, (out / "final.npz").read_bytes()
 
 
+class Leftovers:
+    """Counts the files that runs leave among the temporary files and in shared memory."""
+
+    def __init__(self, temporary: Path) -> None:
+        self.folders = (temporary, SHARED_MEMORY)
+        self.known = self._entries()
+
+    def _entries(self) -> set[Path]:
+        return {path for folder in self.folders if folder.is_dir() for path in folder.iterdir()}
+
+    def count(self) -> int:
+        """Return how many there are that were not there at the last call, and print them."""
+        new = self._entries() - self.known
+        self.known |= new
+        for path in sorted(new):
+            print(f"left behind: {path}", file=sys.stderr)
+        return len(new)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
@@ -192,7 +212,10 @@ def main() -> None:
     references: dict[int, tuple[Result, float]] = {}
     with tempfile.TemporaryDirectory(prefix="mpi-gt-faults-") as name:
         folder = Path(name)
-        os.environ["TMPDIR"] = name  # files that killed processes leave behind go with it
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        os.environ["TMPDIR"] = str(temporary)
+        leftovers = Leftovers(temporary)
         for number in range(1, args.rounds + 1):
             which = dice.randrange(len(CASES))
             if which not in references:
@@ -208,17 +231,19 @@ def main() -> None:
             ended = not this.count["hangs"] and not this.count["mismatches"]
             if ended and result(out) != expected:
                 this.count["mismatches"] += 1
+            this.count["files left"] += leftovers.count()
             count += this.count
             events = ", ".join(f"{event} {times}" for event, times in sorted(this.count.items()))
             print(f"round {number}, {' '.join(CASES[which][:3])}: {events}", flush=True)
     print(
         f"{args.mpi}, {args.n} ranks: {args.rounds} rounds, {count['kills']} kills, "
-        f"{count['resumes']} resumes, {count['mismatches']} mismatches, {count['hangs']} hangs"
+        f"{count['resumes']} resumes, {count['mismatches']} mismatches, {count['hangs']} hangs, "
+        f"{count['files left']} files left"
     )
     for event in sorted(count):
         if "killed" in event:
             print(f"  {event}: {count[event]}")
-    sys.exit(bool(count["mismatches"] or count["hangs"]))
+    sys.exit(bool(count["mismatches"] or count["hangs"] or count["files left"]))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ class Pair:
 
     def _words(self, stacked: bool) -> list[str]:
         size = ["--stacked", "-n", "4"] if stacked else ["-n", "4"]
-        iterations = ["--iterations", "6000" if stacked else "40000", "--seeds", "2", "--quiet"]
+        count = "150000" if stacked else "40000"  # still running when the second one starts
+        iterations = ["--iterations", count, "--seeds", "2", "--quiet"]
         out = ["--out", "out"]
         if self.kind == "resume":
             return ["resume", "out", "--quiet"]
@@ -91,7 +92,7 @@ def content(out: Path) -> list[object]:
 def make_stopped(bin_folder: Path, folder: Path, stacked: bool) -> Path:
     """Make a run that was stopped and can be resumed."""
     size = ["--stacked", "-n", "4"] if stacked else ["-n", "4"]
-    words = ["run", *size, "--iterations", "60000", "--quiet"]
+    words = ["run", *size, "--iterations", "150000" if stacked else "60000", "--quiet"]
     target = folder / "stopped"
     process = subprocess.Popen(
         [str(bin_folder / "mpi-gt"), *words, "--out", str(target)], stdin=subprocess.DEVNULL
@@ -136,7 +137,8 @@ def main() -> int:
                 wrong = "the result differs from that of an undisturbed run"
             failures += wrong is not None
             if wrong is not None:
-                print(f"pair {number}, {kind}, {delay:.2f} s, {bin_folder}: {wrong}", flush=True)
+                where = "stacked" if stacked else bin_folder
+                print(f"pair {number}, {kind}, {delay:.2f} s, {where}: {wrong}", flush=True)
     print(f"{options.pairs} pairs, {failures} failures")
     return 1 if failures else 0
 

@@ -19,6 +19,7 @@ from ..launch import detect
 from ..launch.build_id import require_same_build
 from ..machine import mpi_library, require_mpi
 from ..rundir.atomic import storage_failure
+from ..rundir.host_folder import HostFolder, enter_host
 from ..rundir.run_json import mark_failed, read_facts, resume_hint
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ class RankContext:
 
 def main_on_rank(arguments: list[str], stop: StopRequest) -> int:
     """Run a command as one rank of several and return its exit code, the same on all ranks."""
+    host = enter_host()
+    try:
+        return _main_on_host(arguments, stop, host)
+    finally:
+        host.leave()
+
+
+def _main_on_host(arguments: list[str], stop: StopRequest, host: HostFolder) -> int:
     import mpi4py
 
     mpi4py.rc.initialize = False  # not under another MPI's launcher, where some abort
@@ -53,9 +62,11 @@ def main_on_rank(arguments: list[str], stop: StopRequest) -> int:
     from mpi4py import MPI
 
     mismatch = launch and launch.library_mismatch(mpi_library())
+    by_user = MPI.Is_initialized()  # in a script of the user's
     if not mismatch:
-        if not MPI.Is_initialized():  # a script of the user's may have done so
-            MPI.Init_thread(MPI.THREAD_FUNNELED)  # one thread calls MPI, which then takes no locks
+        if not by_user:
+            with host.around_init():
+                MPI.Init_thread(MPI.THREAD_FUNNELED)  # one thread calls MPI, so it takes no locks
         if launch and launch.launcher == detect.SRUN_PMIX:
             # Open MPI (its issue 12495): a first message crashes a rank that is still in there
             time.sleep(0.5)
@@ -74,6 +85,8 @@ def main_on_rank(arguments: list[str], stop: StopRequest) -> int:
         _abort(comm, error, context.directory)
     code = int(comm.bcast(detect.write_exit_code(code) if comm.rank == 0 else None))
     watchdog.guard_exit()
+    if not by_user:
+        MPI.Finalize()  # here, and not at the exit of Python: then the host can be left
     return code
 
 

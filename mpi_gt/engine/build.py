@@ -14,10 +14,9 @@ from ..array_files import cast, read_array
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..graphs import build_network
-from ..launch.detect import OUTCOME
 from ..memory import VECTORS, reported_memory_errors, require_memory
 from ..problems import Place, Problem
-from ..rundir.remains import record_segments
+from ..rundir.host_folder import record_launch
 from ..user_classes import call_user_code, construct, is_custom
 from .user_checks import (
     check_algorithm,
@@ -221,9 +220,9 @@ def build_stacked(config: RunConfig) -> Experiment:
 
 
 def _prepare_host(config: RunConfig, ranks_here: int) -> None:
-    """Write down what this run uses on this host, and prepare its files."""
+    """Write down what this run uses on this host, and prepare the files of its problem."""
     if config.out is not None:
-        record_segments(Path(config.out).absolute(), os.environ.get(OUTCOME))
+        record_launch(Path(config.out).absolute())
     _prepare(config, ranks_here)
 
 

@@ -12,7 +12,7 @@ from ..config import Entry, RunConfig
 from ..errors import Diverged, Stopped, UserError
 from ..launch.detect import OUTCOME
 from ..performance.phases import NoPhases
-from ..rundir.remains import forget_segments
+from ..rundir.remains import forget_launches
 from . import loop
 from .build import Experiment, build, build_stacked
 from .checkpointer import Checkpointer
@@ -110,7 +110,7 @@ def _run_claimed(
     except UserError:
         if experiment is not None:
             experiment.node.free()
-        _forget_segments(config, comm)
+        _forget_launches(config, comm)
         claimed.undo()
         raise
     outputs, diverged = _run_all(experiment, recorder, audit, comm, stop)
@@ -118,16 +118,16 @@ def _run_claimed(
         diverged = []  # a sweep is meant to show which stepsizes are too large
     recorder.close(Diverged.exit_code if diverged else 0)
     experiment.node.free()
-    if OUTCOME not in os.environ:  # a front end does it when MPI has ended
-        _forget_segments(config, comm)
     if diverged:
         raise Diverged("; ".join(diverged), recorder.facts)
     return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
 
 
-def _forget_segments(config: RunConfig, comm: "MPI.Intracomm | None") -> None:
-    if comm is not None and comm.rank == 0 and config.out is not None:
-        forget_segments(Path(config.out))
+def _forget_launches(config: RunConfig, comm: "MPI.Intracomm | None") -> None:
+    """Leave nothing in a directory that may have to go; a front end looks after its own files."""
+    root = comm is not None and comm.rank == 0
+    if root and config.out is not None and OUTCOME not in os.environ:
+        forget_launches(Path(config.out))
 
 
 def _run_all(

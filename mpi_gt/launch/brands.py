@@ -18,6 +18,9 @@ SENT_TO_REMOTE_RANKS = (
     "UCX_",
 )
 
+SESSION = ("PRTE_MCA_prte_", "OMPI_MCA_orte_")
+"""Beginnings of the variables about the files of mpirun, for Open MPI 5 and for Open MPI 4."""
+
 
 @dataclass(frozen=True)
 class Brand:
@@ -47,6 +50,10 @@ class Brand:
 
     def settings(self, ranks_per_host: int) -> dict[str, str]:
         """Return the environment variables that mpirun gets unless the user has set them."""
+        return {}
+
+    def session(self, folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables with which mpirun keeps its own files in a folder of this host."""
         return {}
 
 
@@ -79,6 +86,10 @@ class OpenMPI(Brand):
             settings["OMPI_MCA_btl"] = "^ofi,uct"  # searching for a fabric takes a second
             settings["OMPI_MCA_osc"] = "^ucx"  # without a fabric it complains about every window
         return settings
+
+    def session(self, folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+        given = {f"{each}{kind}tmpdir_base" for each in SESSION for kind in ("", "local_")}
+        return {} if given & env.keys() else {f"{each}local_tmpdir_base": str(folder) for each in SESSION}
 
 
 class MPICH(Brand):

@@ -17,6 +17,7 @@ from ..rundir.watchdog_reports import WATCH, read_reports
 from .brands import Brand, brand_of_version
 from .build_id import BUILD, build_id
 from .detect import OUTCOME, without_step
+from .folders import LaunchFolders
 from .hostfile import Hosts, read_hostfile
 from .process import MpirunResult, run_mpirun
 from .spaces import quoting_agent
@@ -86,19 +87,19 @@ def launch(
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
     with (
-        tempfile.TemporaryDirectory(prefix=".mpi-gt-", dir=_outcome_folder(out, env)) as folder,
+        LaunchFolders(out, _outcome_folder(out, env)) as folders,
         quoting_agent(mpirun, brand if hosts else None, env) as agent,
     ):
-        env.update(agent)
-        outcome = Path(folder, "outcome")
+        env.update({**agent, **folders.variables(), **brand.session(folders.temporary, env)})
+        outcome = folders.outcome / "outcome"
         env[OUTCOME] = str(outcome)
         limit = 0 if out is None else int(read_facts(out).get("config", {}).get("watchdog", 0))
         env[WATCH] = f"{limit} {out.absolute()}" if out is not None else ""
         env[BUILD] = build_id()
-        with_slots = hosts and hosts.with_slots(brand, Path(folder))
+        with_slots = hosts and hosts.with_slots(brand, folders.outcome)
         launcher = mpirun_command(mpirun, brand, n, with_slots, env)
         words = [*launcher, *RANK_COMMAND, *arguments]
-        ended = run_mpirun(words, env, out, on_tick, limit)
+        ended = run_mpirun(words, env, out, on_tick, limit, [folders.lock])
         if outcome.exists():
             if ended.stuck:
                 print(f"mpi-gt: warning: {ended.stuck}", file=sys.stderr)

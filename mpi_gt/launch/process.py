@@ -1,12 +1,10 @@
-"""mpirun as a child process: signals are passed on, a stuck mpirun is ended, its files removed."""
+"""mpirun as a child process: signals are passed on, and a stuck mpirun is ended."""
 
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,9 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from ..errors import UserError
-from ..rundir.remains import forget_segments, remove_remains
-from ..rundir.run_json import ranks_are_up, read_facts
+from ..rundir.run_json import ranks_are_up
 from ..rundir.watchdog_reports import read_reports, read_sign
 from .detect import OUTCOME
 from .relay import Relay
@@ -25,7 +21,6 @@ from .relay import Relay
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 PATIENCE = 20  # seconds that a signal waits for ranks that are still starting
-TRIES = 1000  # process numbers to try for mpirun
 GRACE = 5  # seconds for mpirun to end by itself after the watchdog has ended a rank
 ALLOWANCE = 1.5  # times the limit of the watchdog: the ranks, which know more, are to speak first
 
@@ -48,15 +43,16 @@ def run_mpirun(
     out: Path | None,
     on_tick: Callable[[], None] | None,
     limit: float = 0,
+    inherited: Sequence[int] = (),
 ) -> MpirunResult:
     """Run mpirun as a child, pass signals on to it, and return when it has ended.
 
     With a run directory `out`, each signal asks for an orderly stop, and an mpirun that does not
     start its ranks, or does not end after them, is ended a while after `limit` seconds (0: never).
-    `on_tick` is called twice per second in the meantime.
+    `on_tick` is called twice per second in the meantime. mpirun inherits the files `inherited`.
     """
     child = _Child(out, limit)
-    exit_code = child.run(words, env, on_tick)
+    exit_code = child.run(words, env, on_tick, inherited)
     return MpirunResult(exit_code, child.signals, child.stuck, child.report)
 
 
@@ -77,14 +73,18 @@ class _Child:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(
-        self, words: Sequence[str], env: dict[str, str], on_tick: Callable[[], None] | None
+        self,
+        words: Sequence[str],
+        env: dict[str, str],
+        on_tick: Callable[[], None] | None,
+        inherited: Sequence[int],
     ) -> int:
         """Start mpirun, wait for its end and return its exit code."""
         # a signal that is ignored (nohup, a background job) stays ignored
         handled = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
         previous = {number: signal.signal(number, self._pass_on) for number in handled}
         try:
-            self._process = _start(words, env)
+            self._process = _start(words, env, inherited)
             relay = Relay(self._process)
             if self._out is not None:
                 watch = partial(self._end_stuck, self._process, self._out, env.get(OUTCOME))
@@ -96,11 +96,6 @@ class _Child:
             self.report = relay.report
             return exit_code
         finally:
-            if self._process is not None and self._process.poll() is not None:
-                for folder in _sessions(tempfile.gettempdir(), self._process.pid):
-                    shutil.rmtree(folder, ignore_errors=True)  # a killed mpirun leaves it behind
-                if self._out is not None:
-                    _clean_up(self._out)
             for number, handler in previous.items():
                 if handler is not None:  # None: not set by Python, which cannot restore it
                     signal.signal(number, handler)
@@ -179,45 +174,20 @@ def _end_session(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
 
 
-def _clean_up(out: Path) -> None:
-    """Remove what a killed run has left on this host; an orderly one has left nothing anywhere."""
-    remove_remains(out)
-    if read_facts(out).get("status") in ("finished", "stopped"):
-        forget_segments(out)
-
-
-def _start(words: Sequence[str], env: dict[str, str]) -> "subprocess.Popen[bytes]":
-    """Start mpirun with a process number for which no killed mpirun has left files."""
-    for _ in range(TRIES):
-        with contextlib.suppress(subprocess.SubprocessError):  # this number was refused
-            # no standard input: reading the terminal in the background would suspend mpirun
-            return subprocess.Popen(
-                words,
-                env=env,
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                preexec_fn=partial(_prepare, tempfile.gettempdir()),
-            )
-    raise UserError(f"remove the files of killed mpiruns: {tempfile.gettempdir()}/ompi.*")
-
-
-def _prepare(temporary: str) -> None:
-    """Prepare the child process before it becomes mpirun; raise if its number cannot be used.
-
-    Process numbers repeat, on many systems after 32768, and Open MPI does not start if a folder
-    of an earlier process with its number exists. That folder cannot simply be removed: it may
-    belong to a live mpirun in another container that shares the temporary directory.
-    """
-    if any(folder.exists() for folder in _sessions(temporary, os.getpid())):
-        raise FileExistsError
-    _die_with_parent()
-
-
-def _sessions(temporary: str, pid: int) -> list[Path]:
-    """Return the folders in which an Open MPI with that process number keeps its files."""
-    return [Path(temporary, f"{name}.{pid}") for name in ("ompi", "prted")]
+def _start(
+    words: Sequence[str], env: dict[str, str], inherited: Sequence[int]
+) -> "subprocess.Popen[bytes]":
+    # no standard input: reading the terminal in the background would suspend mpirun
+    return subprocess.Popen(
+        words,
+        env=env,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=inherited,
+        preexec_fn=_die_with_parent,
+    )
 
 
 def _die_with_parent() -> None:

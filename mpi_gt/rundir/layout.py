@@ -12,7 +12,7 @@ CHECKPOINTS = "checkpoints"
 OUTPUTS = "final.part"  # outputs of the algorithms that are finished, in a run that is not
 WATCHDOG = "watchdog"  # reports of stuck ranks
 SIGN = f"{WATCHDOG}/alive"  # changes while a rank works for long outside of the iterations
-SEGMENTS = ".segments-"  # begins the names of files: see `remains`
+LAUNCHES = ".launch-"  # begins the names of files: see `remains`
 STOP_FILE = "stop"  # its presence asks a run to stop
 OWN_FILES = (
     "run.json",

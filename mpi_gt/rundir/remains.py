@@ -1,8 +1,11 @@
 """Remains of killed runs: segments in shared memory, and folders among the temporary files.
 
-MPI removes them at its end; a killed one cannot. On each host the first rank writes down which are
-those of its run. Whoever comes next (the front end after mpirun, or a resumed run) removes these,
-and only these, once no process uses them any more.
+MPI removes them at its end; a killed one cannot. So every launch has a name, and private folders of
+that name in which MPI keeps its files. The name is written to the run directory before anything is
+started. Whoever comes next (the front end after mpirun, or the next run in the directory) removes
+the folders of the names that it finds there, once no process uses them, and nothing else.
+
+MPICH knows no folder of one's own: there a rank notes the names of the segments after MPI_Init.
 """
 
 import contextlib
@@ -12,68 +15,137 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from .layout import SEGMENTS
+from . import private
+from .layout import LAUNCHES
 
 MEMORY = Path("/dev/shm")
-# the names of segments: what all segments of one run have in common, and a number
-SEGMENT = re.compile(r"((?:sm_segment|vader_segment)\.[\w.-]+\.|mpich_shm_[0-9a-f]+_)\d+")
+NOTES = "notes.json"  # in the private folder of a host: what lies outside of it
+RECORD = "record"  # in there as well: the file in the run directory that names this launch
+# the names of MPICH's segments: what all segments of one run have in common, and a number
+SEGMENT = re.compile(r"(mpich_(?:shm|vci)_[0-9a-f]+_)\d+")
 SESSION = re.compile(r"(?:ompi|prted)\.(\d+)")  # the folder of the mpirun with that number
-OUTCOME = re.compile(r"\.mpi-gt-\w+")  # the folder of a front end: see `launch.mpirun`
 PATIENCE = 3  # seconds that the ranks of a killed mpirun may need to end
 
 
-def record_segments(directory: Path, outcome: str | None) -> None:
-    """Write down the segments and folders of this rank's MPI. Called by one rank per host.
+def write_record(directory: Path, launch: str, folders: Sequence[Path], alone: bool) -> Path:
+    """Write down a launch, and its folders on this host, in the run directory; return the file.
 
-    `outcome` is the file for the exit code, in a folder that a killed front end leaves behind.
+    `alone`: it has no ranks on other hosts.
     """
-    remove_remains(directory, with_outcome=True)  # of an earlier run on this host
-    names = {match[1] for path in _mapped("self") if (match := SEGMENT.fullmatch(path.name))}
-    folders = {str(Path(outcome).parent)} if outcome else set()
-    if session := os.environ.get("PMIX_SERVER_TMPDIR"):  # set by Open MPI
-        folders.add(session)
-    record = {"space": _space(), "segments": sorted(names), "folders": sorted(folders)}
+    file = directory / f"{LAUNCHES}{launch}"
+    record = {
+        "host": socket.gethostname(),
+        "alone": alone,
+        "folders": [str(each) for each in folders],
+    }
     with contextlib.suppress(OSError):  # this host does not see the directory, or it is full
-        _file(directory).write_text(json.dumps(record), encoding="utf-8")
+        file.write_text(json.dumps(record), encoding="utf-8")
+    return file
 
 
-def remove_remains(directory: Path, with_outcome: bool = False) -> None:
-    """Remove what an earlier run has left on this host, unless a process still uses it.
+def remove_remains(directory: Path, current: str | None, patience: float = 0) -> None:
+    """Remove what earlier launches in this directory have left on this host, unless it is in use.
 
-    `with_outcome`: also the folder of its front end, which is known to be gone.
+    Another process that runs in this directory is not expected: it has been claimed.
     """
-    try:
-        record = json.loads(_file(directory).read_text(encoding="utf-8"))
-        if record["space"] != _space():
-            return  # here it cannot be seen which processes are alive
-        found = [path for prefix in record["segments"] for path in _segments(str(prefix))]
-        folders = [Path(str(folder)) for folder in record["folders"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    for path in _unused(found):
-        with contextlib.suppress(OSError):
-            path.unlink()
-    for folder in folders:
-        match = SESSION.fullmatch(folder.name)
-        ended = match and not Path("/proc", match[1]).exists()
-        if ended or (with_outcome and OUTCOME.fullmatch(folder.name)):
-            shutil.rmtree(folder, ignore_errors=True)  # a link is left alone
+    until = time.monotonic() + patience
+    for file in directory.glob(f"{LAUNCHES}*"):
+        launch = file.name.removeprefix(LAUNCHES)
+        if launch == current or not launch.isalnum():
+            continue
+        record = _read(file)
+        here = record.get("host") == socket.gethostname()
+        folders = [Path(str(each)) for each in _items(record, "folders")] if here else []
+        gone = remove_folders(launch, folders, until)
+        if gone and (not record or (here and record.get("alone"))):  # none: killed in writing it
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def remove_folders(launch: str, folders: Iterable[Path], until: float) -> bool:
+    """Remove the folders of a launch on this host that nobody uses; return whether all are gone."""
+    memory = private.private_folder(MEMORY, launch)
+    return all([_remove(folder, until) for folder in (memory, *folders)])
+
+
+def forget_launches(directory: Path, everywhere: bool = False) -> None:
+    """Remove the records of all launches, or (`everywhere`) of those with ranks on other hosts.
+
+    These have ended by themselves, and have left nothing on hosts that cannot be seen from here.
+    """
+    for file in directory.glob(f"{LAUNCHES}*"):
+        if not (everywhere and _read(file).get("alone")):
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def remove_own(folder: Path) -> None:
+    """Remove the folder of this host and the record of its launch: this was its last rank."""
+    record = ""
     with contextlib.suppress(OSError):
-        _file(directory).unlink()
-
-
-def forget_segments(directory: Path) -> None:
-    """Remove the records of all hosts: the run has ended by itself, and MPI with it."""
-    for file in directory.glob(f"{SEGMENTS}*"):
+        record = (folder / RECORD).read_text(encoding="utf-8")
+    private.remove(folder)
+    if Path(record).name.startswith(LAUNCHES):
         with contextlib.suppress(OSError):
-            file.unlink()
+            Path(record).unlink()
 
 
-def _file(directory: Path) -> Path:
-    return directory / f"{SEGMENTS}{socket.gethostname()}.json"
+def write_notes(folder: Path) -> None:
+    """Note, once per host, what this rank's MPI has outside of the private folder."""
+    if (folder / NOTES).exists():
+        return  # the ranks of one host have the same
+    session = os.environ.get("PMIX_SERVER_TMPDIR")  # set by Open MPI
+    notes = {
+        "space": _space(),
+        "segments": _own_segments(),
+        "folders": [session] if session else [],
+    }
+    mine = folder / f"{NOTES}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        mine.write_text(json.dumps(notes), encoding="utf-8")
+        mine.replace(folder / NOTES)
+
+
+def _remove(folder: Path, until: float) -> bool:
+    """Remove a private folder, and what its notes name; return whether it is gone."""
+    if not private.exists(folder):
+        return True
+    with private.unused(folder, until) as free:
+        if free:
+            _remove_noted(_read(folder / NOTES))
+            private.remove(folder)
+    return not private.exists(folder)
+
+
+def _remove_noted(notes: dict[str, Any]) -> None:
+    """Remove segments, and the folders of an mpirun that has ended."""
+    for prefix in _items(notes, "segments"):
+        for path in _segments(str(prefix)):
+            with contextlib.suppress(OSError):
+                path.unlink()
+    if notes.get("space") != _space():
+        return  # here it cannot be seen which processes are alive
+    for folder in _items(notes, "folders"):
+        match = SESSION.fullmatch(Path(str(folder)).name)
+        if match and not Path("/proc", match[1]).exists():
+            shutil.rmtree(str(folder), ignore_errors=True)  # a link is left alone
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _items(content: dict[str, Any], key: str) -> list[Any]:
+    items = content.get(key)
+    return items if isinstance(items, list) else []
 
 
 def _space() -> str:
@@ -97,25 +169,11 @@ def _segments(prefix: str) -> list[Path]:
     return found
 
 
-def _unused(paths: Iterable[Path]) -> set[Path]:
-    """Return those that no process maps, after waiting a while for processes that are ending."""
-    wanted, until = set(paths), time.monotonic() + PATIENCE
-    while wanted:
-        processes = [folder.name for folder in Path("/proc").glob("[0-9]*")]
-        used = {path for process in processes for path in _mapped(process)} & wanted
-        if not used or time.monotonic() > until:
-            return wanted - used
-        time.sleep(0.1)
-    return wanted
-
-
-def _mapped(process: str) -> set[Path]:
-    """Return the files of shared memory that a process maps; none if this cannot be seen."""
+def _own_segments() -> list[str]:
+    """Return the beginnings of the names of the segments that this process maps."""
     try:
-        text = Path("/proc", process, "maps").read_text(errors="replace")
+        text = Path("/proc/self/maps").read_text(errors="replace")
     except OSError:
-        return set()
-    names = (
-        line.rpartition(f" {MEMORY}/")[2] for line in text.splitlines() if f"{MEMORY}/" in line
-    )
-    return {MEMORY / name for name in names}
+        return []
+    names = (line.rpartition(f" {MEMORY}/")[2] for line in text.splitlines())
+    return sorted({match[1] for name in names if (match := SEGMENT.fullmatch(name))})

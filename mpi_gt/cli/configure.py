@@ -64,6 +64,9 @@ def unless_finished(directory: str, config: "RunConfig | None") -> "RunConfig | 
     """Return the configuration; print that the run is finished and return 0 where it is None."""
     if config is not None:
         return config
+    from ..rundir.host_folder import clean_up
+
+    clean_up(Path(directory))
     print(f"{directory} is finished; give --iterations a larger number to extend it")
     return 0
 

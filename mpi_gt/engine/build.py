@@ -1,6 +1,5 @@
 """Building a run on every rank from its configuration: graph row, problem, algorithms, x_1."""
 
-import os
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -89,7 +89,11 @@ class OpenMPI(Brand):
 
     def session(self, folder: Path, env: Mapping[str, str]) -> dict[str, str]:
         given = {f"{each}{kind}tmpdir_base" for each in SESSION for kind in ("", "local_")}
-        return {} if given & env.keys() else {f"{each}local_tmpdir_base": str(folder) for each in SESSION}
+        return (
+            {}
+            if given & env.keys()
+            else {f"{each}local_tmpdir_base": str(folder) for each in SESSION}
+        )
 
 
 class MPICH(Brand):

@@ -8,8 +8,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..errors import UserError
 from . import private
-from .remains import MEMORY, RECORD, remove_own, remove_remains, write_notes, write_record
+from .layout import LAUNCHES
+from .lock import claim
+from .remains import (
+    MEMORY,
+    PATIENCE,
+    RECORD,
+    remove_own,
+    remove_remains,
+    write_notes,
+    write_record,
+)
 
 LAUNCH = "MPI_GT_LAUNCH"
 """Names the variable with the name of the launch, and the host whose folder the front end made."""
@@ -90,6 +101,13 @@ def record_launch(directory: Path) -> None:
     if name.isalnum() and not host and private.exists(folder):
         with contextlib.suppress(OSError):
             (folder / RECORD).write_text(str(write_record(directory, name, [], alone=True)))
+
+
+def clean_up(directory: Path) -> None:
+    """Remove what launches have left here that ended after their run; no other will follow."""
+    if any(directory.glob(f"{LAUNCHES}*")):
+        with contextlib.suppress(UserError), claim(directory):  # else somebody else is at work
+            remove_remains(directory, os.environ.get(LAUNCH, "").partition(" ")[0], PATIENCE)
 
 
 def _own_name() -> str:

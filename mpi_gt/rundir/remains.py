@@ -69,7 +69,8 @@ def remove_remains(directory: Path, current: str | None, patience: float = 0) ->
 def remove_folders(launch: str, folders: Iterable[Path], until: float) -> bool:
     """Remove the folders of a launch on this host that nobody uses; return whether all are gone."""
     memory = private.private_folder(MEMORY, launch)
-    return all([_remove(folder, until) for folder in (memory, *folders)])
+    gone = [_remove(folder, until) for folder in (memory, *folders)]  # each is tried
+    return all(gone)
 
 
 def forget_launches(directory: Path, everywhere: bool = False) -> None:

@@ -164,7 +164,7 @@ class Round:
             if code == 0:
                 return
             if code == 2 and not (self.out / "run.json").exists():  # killed before it began
-                process = self.start(*begin)
+                process = self.start(*begin, "--overwrite")
                 continue
             if self.count["resumes"] > 2 * KILLS:
                 self.count["mismatches"] += 1

@@ -65,7 +65,7 @@ def _main_on_host(arguments: list[str], stop: StopRequest, host: HostFolder) -> 
     by_user = MPI.Is_initialized()  # in a script of the user's
     if not mismatch:
         if not by_user:
-            with host.around_init():
+            with host.around_init(mpi_library()):
                 MPI.Init_thread(MPI.THREAD_FUNNELED)  # one thread calls MPI, so it takes no locks
         if launch and launch.launcher == detect.SRUN_PMIX:
             # Open MPI (its issue 12495): a first message crashes a rank that is still in there

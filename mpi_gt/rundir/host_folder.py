@@ -13,6 +13,7 @@ from . import private
 from .layout import LAUNCHES
 from .lock import claim
 from .remains import (
+    INIT,
     MEMORY,
     PATIENCE,
     RECORD,
@@ -44,8 +45,8 @@ class HostFolder:
         self._shared = shared  # between ranks only, of whom the last one has to remove it
 
     @contextlib.contextmanager
-    def around_init(self) -> Iterator[None]:
-        """Have MPI_Init put its files into the folder, and note what it puts elsewhere."""
+    def around_init(self, library: str) -> Iterator[None]:
+        """Have MPI_Init put its files into the folder, and note what this library puts elsewhere."""
         if self._folder is None:
             yield
             return
@@ -54,6 +55,9 @@ class HostFolder:
         os.environ.setdefault(*NO_TRIAL)
         # without an mpirun, which may have been killed, Open MPI makes a folder there
         before = os.environ.get("TMPDIR")
+        if "MPICH" in library:
+            with contextlib.suppress(OSError):  # the first rank of the host makes it
+                (self._folder / INIT).touch(exist_ok=False)
         os.environ["TMPDIR"] = str(self._folder)
         try:
             yield

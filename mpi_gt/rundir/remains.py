@@ -5,7 +5,8 @@ that name in which MPI keeps its files. The name is written to the run directory
 started. Whoever comes next (the front end after mpirun, or the next run in the directory) removes
 the folders of the names that it finds there, once no process uses them, and nothing else.
 
-MPICH knows no folder of one's own: there a rank notes the names of the segments after MPI_Init.
+MPICH knows no folder of one's own: there a rank notes the names of the segments after MPI_Init. If
+it was killed in there, those that have appeared since and that no process uses are its own.
 """
 
 import contextlib
@@ -24,10 +25,12 @@ from .layout import LAUNCHES
 
 MEMORY = Path("/dev/shm")
 NOTES = "notes.json"  # in the private folder of a host: what lies outside of it
+INIT = "init"  # in there: made by a rank of MPICH before MPI_Init
 RECORD = "record"  # in there as well: the file in the run directory that names this launch
 # the names of MPICH's segments: what all segments of one run have in common, and a number
 SEGMENT = re.compile(r"(mpich_(?:shm|vci)_[0-9a-f]+_)\d+")
 SESSION = re.compile(r"(?:ompi|prted)\.(\d+)")  # the folder of the mpirun with that number
+FIRST_SPACE = "pid:[4026531836]"  # of Linux, in which all processes have numbers
 PATIENCE = 3  # seconds that the ranks of a killed mpirun may need to end
 
 
@@ -118,6 +121,7 @@ def _remove(folder: Path, until: float) -> bool:
     with private.unused(folder, until) as free:
         if free:
             _remove_noted(_read(folder / NOTES))
+            _remove_unnoted(folder)
             private.remove(folder)
     return not private.exists(folder)
 
@@ -134,6 +138,56 @@ def _remove_noted(notes: dict[str, Any]) -> None:
         match = SESSION.fullmatch(Path(str(folder)).name)
         if match and not Path("/proc", match[1]).exists():
             shutil.rmtree(str(folder), ignore_errors=True)  # a link is left alone
+
+
+def _remove_unnoted(folder: Path) -> None:
+    """Remove the segments of ranks that were killed in MPI_Init, before they could note them."""
+    try:
+        begin = (folder / INIT).stat().st_mtime
+    except OSError:
+        return  # not MPICH, or killed before
+    if (folder / NOTES).exists() or not _sees_all():
+        return
+    found = [path for path in MEMORY.iterdir() if SEGMENT.fullmatch(path.name)]
+    recent = {str(path) for path in found if _made_since(path, begin)}
+    for name in recent and recent - _used_files():
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+
+
+def _made_since(path: Path, begin: float) -> bool:
+    with contextlib.suppress(OSError):
+        info = path.lstat()
+        return info.st_uid == os.geteuid() and info.st_ctime >= begin
+    return False
+
+
+def _sees_all() -> bool:
+    """Return whether this process sees all processes of the machine, those in containers, too."""
+    return _space() == FIRST_SPACE
+
+
+def _used_files() -> set[str]:
+    """Return the files in shared memory that any process has opened or mapped."""
+    used = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        # opened ones first: who maps a file has opened it, and may close it then
+        with contextlib.suppress(OSError):
+            for file in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    used.add(os.readlink(file))  # noqa: PTH115 (it may be no path)
+        used |= _mapped(process.name)
+    return used
+
+
+def _mapped(process: str) -> set[str]:
+    """Return the files in shared memory that a process maps; none if this cannot be seen."""
+    try:
+        text = Path("/proc", process, "maps").read_text(errors="replace")
+    except OSError:
+        return set()
+    mark = f" {MEMORY}/"
+    return {mark[1:] + line.rpartition(mark)[2] for line in text.splitlines() if mark in line}
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -172,9 +226,5 @@ def _segments(prefix: str) -> list[Path]:
 
 def _own_segments() -> list[str]:
     """Return the beginnings of the names of the segments that this process maps."""
-    try:
-        text = Path("/proc/self/maps").read_text(errors="replace")
-    except OSError:
-        return []
-    names = (line.rpartition(f" {MEMORY}/")[2] for line in text.splitlines())
+    names = (Path(path).name for path in _mapped("self"))
     return sorted({match[1] for name in names if (match := SEGMENT.fullmatch(name))})

@@ -46,7 +46,7 @@ class HostFolder:
 
     @contextlib.contextmanager
     def around_init(self, library: str) -> Iterator[None]:
-        """Have MPI_Init put its files into the folder, and note what this library puts elsewhere."""
+        """Have MPI_Init put its files into the folder, and note what it puts elsewhere."""
         if self._folder is None:
             yield
             return

@@ -63,10 +63,13 @@ class LaunchFolders:
         """Remove them, and those of earlier launches: mpirun has ended, however it did."""
         if self.lock >= 0:
             os.close(self.lock)
-        until = time.monotonic() + PATIENCE
+        folders = {self.temporary, self.outcome}
+        if not remove_folders(self.name, folders, time.monotonic() + PATIENCE):
+            # ranks that have outlived a killed mpirun, and hang in MPI_Finalize
+            private.end_users(private.private_folder(MEMORY, self.name))
+            remove_folders(self.name, folders, time.monotonic() + PATIENCE)
         if self._directory is None:
-            remove_folders(self.name, {self.temporary, self.outcome}, until)
             return
-        remove_remains(self._directory, None, PATIENCE)
+        remove_remains(self._directory, None)
         if read_facts(self._directory).get("status") in ("finished", "stopped"):
             forget_launches(self._directory, everywhere=True)

@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import stat
 import time
 from collections.abc import Iterator
@@ -95,6 +96,15 @@ def remove(folder: Path) -> None:
                 path.unlink(missing_ok=True)
         (folder / LOCK).unlink(missing_ok=True)
         folder.rmdir()
+
+
+def end_users(folder: Path) -> None:
+    """Kill the processes that use a folder, as far as they can be seen."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            files = [os.readlink(file) for file in (process / "fd").iterdir()]  # noqa: PTH115
+            if str(folder / LOCK) in files and int(process.name) != os.getpid():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _is_own(folder: Path) -> bool:

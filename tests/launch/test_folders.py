@@ -67,7 +67,7 @@ def test_the_exit_code_of_other_hosts_has_a_folder_beside_the_run(places, tmp_pa
 
 def test_a_place_that_cannot_be_written_to_is_one_message(places, tmp_path):
     with (
-        pytest.raises(UserError, match="cannot write to .*nowhere"),
+        pytest.raises(UserError, match="nowhere"),
         LaunchFolders(places[2], tmp_path / "nowhere"),
     ):
         raise AssertionError

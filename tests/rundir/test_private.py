@@ -46,6 +46,22 @@ def test_a_killed_process_uses_it_no_longer(folder):
     assert is_unused(folder)
 
 
+def test_processes_that_use_it_can_be_ended(folder, tmp_path):
+    other = private.private_folder(tmp_path, "other")
+    words = [[sys.executable, "-c", USER, str(each)] for each in (folder, other)]
+    users = [
+        subprocess.Popen(each, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for each in words
+    ]
+    for user in users:
+        user.stdout.readline()
+    private.end_users(folder)
+    assert is_unused(folder, patience=10)
+    assert not is_unused(other)
+    for user in users:
+        user.communicate()
+    assert [user.returncode for user in users] == [-9, 0]
+
+
 def test_a_process_that_inherits_the_file_uses_it(folder):
     file = private.use(folder, make=True)
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[file])

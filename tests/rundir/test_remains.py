@@ -222,5 +222,20 @@ def test_a_killed_run_of_mpich_leaves_nothing(mpich, victim, tmp_path):
     assert kill_and_resume(mpich, iterating, victim, tmp_path / "run")
 
 
+def test_ranks_that_outlive_a_killed_mpirun_are_ended(openmpi, tmp_path):
+    out, env = tmp_path / "run", temporary_files()
+    words = ["run", "-n", "2", "--iterations", "10000000", "--out", out, "--quiet"]
+    process = start(openmpi.mpi_gt(*words, "--checkpoint-every", "50"), env=env)
+    wait_for(lambda: iterating(out, None))
+    for pid in ranks_of(out):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in children_of(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert finish(process, limit=30).code == 1
+    wait_for(lambda: not ranks_of(out), limit=5)
+    assert not list(Path(env["TMPDIR"]).iterdir())
+    assert not list(out.glob(f"{LAUNCHES}*"))
+
+
 def children_of(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -57,7 +57,8 @@ class LaunchFolders:
             os.close(private.use(private.private_folder(MEMORY, self.name), make=True))
         except OSError:
             return {LAUNCH: ""}  # no shared memory here
-        return {LAUNCH: f"{self.name} {socket.gethostname()}"}
+        # several hosts may have the same name, so that none of them can rely on this folder
+        return {LAUNCH: f"{self.name} {socket.gethostname() if self._alone else '*'}"}
 
     def __exit__(self, *error: object) -> None:
         """Remove them, and those of earlier launches: mpirun has ended, however it did."""

@@ -61,6 +61,7 @@ def test_the_exit_code_of_other_hosts_has_a_folder_beside_the_run(places, tmp_pa
     with LaunchFolders(places[2], tmp_path) as launch:
         assert launch.outcome == tmp_path / f".mpi-gt-{launch.name}"
         assert launch.outcome.is_dir()
+        assert launch.variables() == {LAUNCH: f"{launch.name} *"}
     assert not launch.outcome.exists()
     assert len(content(places)) == 1  # the record: other hosts may not have ended
 

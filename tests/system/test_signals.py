@@ -17,6 +17,8 @@ from support import (
     wait_for,
 )
 
+from mpi_gt.rundir.host_folder import clean_up
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_stop_the_run_and_the_status_tells_the_truth(mpi, number, tmp_path):
@@ -90,6 +92,7 @@ def test_killing_the_parent_ends_the_run(mpi, tmp_path):
     process.kill()
     wait_for(lambda: not ranks_of(out), limit=15)
     finish(process)
+    clean_up(out)  # nobody resumes it
 
 
 def test_what_a_killed_mpirun_left_is_in_nobody_s_way(openmpi, call, tmp_path):

@@ -31,6 +31,8 @@ class Brand:
     """The format of a line in its hostfile, for a host name and a number of slots."""
     run_on_hosts: str = ""
     """The command in front of the name of a hostfile."""
+    searches_path: bool = False
+    """Its mpirun is a script that looks for its other programs on the PATH."""
 
     @property
     def host_example(self) -> str:
@@ -88,11 +90,33 @@ class MPICH(Brand):
         return ["-f", str(hostfile)]
 
 
+class IntelMPI(Brand):
+    """Intel MPI 2019 and later, with its own Hydra launcher."""
+
+    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
+        # its -f takes no numbers of slots
+        return ["-machinefile", str(hostfile), "-genvall"]
+
+    def settings(self, ranks_per_host: int) -> dict[str, str]:
+        if ranks_per_host <= cores():
+            return {}
+        # otherwise a rank that waits keeps its core from the rank that it waits for
+        return {"I_MPI_THREAD_YIELD": "3", "I_MPI_PIN": "0"}
+
+
 BRANDS: dict[str, Brand] = {
     "openmpi": OpenMPI(
         "openmpi", "Open MPI", ("Open MPI", "OpenRTE"), "{} slots={}", "mpirun --hostfile"
     ),
     "mpich": MPICH("mpich", "MPICH", ("HYDRA",), "{}:{}", "mpiexec -f"),
+    "intelmpi": IntelMPI(
+        "intelmpi",
+        "Intel MPI",
+        ("Intel(R) MPI",),
+        "{}:{}",
+        "mpirun -machinefile",
+        searches_path=True,
+    ),
 }
 UNKNOWN = Brand()
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-OPENMPI, HYDRA = "Open MPI's mpirun", "MPICH's mpirun"
+OPENMPI, HYDRA, INTEL = "Open MPI's mpirun", "MPICH's mpirun", "Intel MPI's mpirun"
 SRUN, SRUN_PMI, SRUN_PMIX = "srun", "srun --mpi=pmi2", "srun --mpi=pmix"
 OTHER = "a PMIx launcher"
 PMIX = (OPENMPI, SRUN_PMIX, OTHER)
@@ -55,8 +55,8 @@ class Launch:
         """
         ours = family(library)
         cannot_connect = (
-            (ours == "Open MPI" and self.launcher == HYDRA)
-            or (ours == "MPICH" and self.launcher in PMIX and "pmix" not in library.lower())
+            (ours == "Open MPI" and self.launcher in (HYDRA, INTEL))
+            or (ours in ("MPICH", "Intel MPI") and self.launcher in PMIX and "pmix" not in library.lower())
         )  # fmt: skip
         return self.size_mismatch(1, library) if cannot_connect else None
 
@@ -74,8 +74,11 @@ class Launch:
     def _remedy(self, library: str) -> str:
         """Return the end of the message: the launcher to use instead."""
         if self.launcher in (SRUN, SRUN_PMI, SRUN_PMIX):
-            plugin = {"Open MPI": "pmix", "MPICH": "pmi2"}.get(family(library))
+            ours = family(library)
+            plugin = {"Open MPI": "pmix", "MPICH": "pmi2", "Intel MPI": "pmi2"}.get(ours)
             use = f"use srun --mpi={plugin}" if plugin else "use another srun --mpi"
+            if ours == "Intel MPI":  # which does not look for Slurm's library by itself
+                use += ", with I_MPI_PMI_LIBRARY set to the path of Slurm's libpmi2.so,"
             return f"{use} (srun --mpi=list shows the choices), or `mpi-gt run -n {self.size}`"
         return (
             "That launcher belongs to another MPI: use the mpirun of the MPI that mpi4py was built "
@@ -84,7 +87,9 @@ class Launch:
 
 
 def family(library: str) -> str:
-    """Return Open MPI, MPICH, CRAY (whose MPICH has its own launcher) or the text itself."""
+    """Return Open MPI, Intel MPI, MPICH, CRAY (an MPICH with its own launcher) or the text."""
+    if "Intel(R) MPI" in library:
+        return "Intel MPI"
     return next((name for name in ("Open MPI", "CRAY", "MPICH") if name in library), library)
 
 
@@ -102,7 +107,8 @@ def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
     if "PMI_SIZE" in env:
         # MPICH's hydra sets MPI_LOCALNRANKS as well, srun does not
         by_hydra = "MPI_LOCALNRANKS" in env or not tasks
-        launcher = HYDRA if by_hydra else SRUN_PMI
+        hydra = INTEL if "I_MPI_HYDRA_UUID" in env else HYDRA
+        launcher = hydra if by_hydra else SRUN_PMI
         return Launch(launcher, number("PMI_SIZE"), number("PMI_RANK"))
     if "PMIX_RANK" in env:
         launcher = SRUN_PMIX if tasks else OTHER

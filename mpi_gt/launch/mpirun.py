@@ -38,13 +38,19 @@ def find_mpirun() -> Path:
 
 def detect_brand(mpirun: Path) -> Brand:
     """Return the MPI that this mpirun belongs to, from the output of `mpirun --version`."""
+    words, env = [mpirun, "--version"], {**os.environ, "PATH": path_with(mpirun)}
     try:
         answer = subprocess.run(
-            [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
+            words, capture_output=True, text=True, timeout=60, check=False, env=env
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{mpirun} does not work: {error}; {INSTALL}") from None
     return brand_of_version(answer.stdout + answer.stderr)
+
+
+def path_with(mpirun: Path) -> str:
+    """Return the PATH with the folder of this mpirun first, where its other programs are."""
+    return os.pathsep.join(filter(None, (str(mpirun.parent), os.environ.get("PATH"))))
 
 
 def mpirun_command(
@@ -83,6 +89,8 @@ def launch(
     brand = detect_brand(mpirun)
     hosts = None if hostfile is None else read_hostfile(Path(hostfile), brand)
     env = {**mpirun_environment(brand, n, hosts), **(extra or {})}
+    if brand.searches_path:
+        env["PATH"] = path_with(mpirun)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
     with (

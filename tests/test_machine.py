@@ -105,7 +105,7 @@ def test_a_library_under_a_name_of_debian(found, remedy, monkeypatch):
     monkeypatch.delattr("mpi4py.MPI", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Loader(), *sys.meta_path])
     monkeypatch.setattr(ctypes.util, "find_library", {"mpich": found}.get)
-    with pytest.raises(UserError, match="libmpi.so.12: cannot open") as raised:
+    with pytest.raises(UserError, match=r"libmpi\.so\.12: cannot open") as raised:
         require_mpi()
     assert remedy in str(raised.value)
 

@@ -54,9 +54,10 @@ class Launch:
         It is for use before MPI_Init, in which some libraries would abort.
         """
         ours = family(library)
+        with_pmi = ours in ("MPICH", "Intel MPI") and "pmix" not in library.lower()
         cannot_connect = (
             (ours == "Open MPI" and self.launcher in (HYDRA, INTEL))
-            or (ours in ("MPICH", "Intel MPI") and self.launcher in PMIX and "pmix" not in library.lower())
+            or (with_pmi and self.launcher in PMIX)
         )  # fmt: skip
         return self.size_mismatch(1, library) if cannot_connect else None
 

@@ -10,9 +10,9 @@ from mpi_gt.launch.mpirun import detect_brand, launch
 
 # what `mpirun --version` prints
 VERSIONS = {
-    "mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/\n": "openmpi",
-    "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n": "openmpi",
-    "mpiexec (OpenRTE) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n": "openmpi",
+    "mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/\n": "openmpi",
+    "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/\n": "openmpi",
+    "mpiexec (OpenRTE) 4.1.4\n\nReport bugs to http://www.open-mpi.org/\n": "openmpi",
     "HYDRA build details:\n    Version:                                 4.0.2\n": "mpich",
     "HYDRA build details:\n\tVersion:\t5.0.2\n\tCC:\tgcc\n": "mpich",
     "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: b44796a)\n"
@@ -68,7 +68,7 @@ echo "$I_MPI_THREAD_YIELD $*" > {}
 
 
 def test_an_mpirun_that_looks_for_its_programs_on_the_path(tmp_path, monkeypatch, capsys):
-    """That of Intel MPI is a script; its folder is on the PATH only if the user has put it there."""
+    """Intel MPI's is a script, and its folder need not be on the PATH: that of a venv is not."""
     folder, said = tmp_path / "bin", tmp_path / "said"
     folder.mkdir()
     for name, text in {"mpirun": SCRIPT, "mpi-gt-test-hydra": PROGRAM.format(said)}.items():

@@ -26,8 +26,17 @@ LAUNCHED = (
     "SLURM_STEP_NUM_TASKS",
 )
 
-STEP_VARIABLE = re.compile(r"PMIX_(?!MCA_)|PMI_|PMI2_|SLURM_STEP_|SLURM_STEPID$")
+STEP_VARIABLE = re.compile(
+    r"PMIX_(?!MCA_)|PMI_|PMI2_|SLURM_STEP_|SLURM_(STEPID|NTASKS|NPROCS|NTASKS_PER_NODE|MPI_TYPE)$"
+)
 """The variables of a rank that srun has started; those of the user's choice (PMIX_MCA_) are not."""
+
+OF_JOB = {
+    "SLURM_TASKS_PER_NODE": "SLURM_JOB_CPUS_PER_NODE",
+    "SLURM_NNODES": "SLURM_JOB_NUM_NODES",
+    "SLURM_NODELIST": "SLURM_JOB_NODELIST",
+}
+"""Variables by which mpirun knows its hosts and slots, and those with their values for the job."""
 
 OUTCOME = "MPI_GT_OUTCOME"
 """The variable that names the file to which root writes the exit code; all ranks then exit 0.
@@ -143,12 +152,16 @@ def _ranks_asked_for(arguments: Sequence[str]) -> int:
 def without_step(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the variables that make a process a rank of a Slurm step.
 
-    An mpirun that is started in the shell of such a step would take them for its own.
+    An mpirun that is started in the shell of such a step would take them for its own. The hosts
+    and processors are then those of the job, and its own steps run beside the shell's.
     """
     found = detect_launch(env)
     if found is None or not _is_step_of_one(found):
         return dict(env)
-    return {name: value for name, value in env.items() if not STEP_VARIABLE.match(name)}
+    kept = {name: value for name, value in env.items() if not STEP_VARIABLE.match(name)}
+    of_job = {name: env[source] for name, source in OF_JOB.items() if source in env}
+    # else the srun by which mpirun reaches the hosts waits for the end of the shell
+    return {**kept, **of_job, "SLURM_OVERLAP": "1"}
 
 
 def write_exit_code(code: int) -> int:

@@ -58,17 +58,18 @@ def mpirun_command(
 ) -> list[str]:
     """Return mpirun with the flags that n ranks need, on these hosts or on this machine."""
     flags = brand.local_flags(n) if hosts is None else hosts.flags(brand, n, env)
-    return [str(mpirun), "-n", str(n), *flags]
+    return [str(brand.program(mpirun)), "-n", str(n), *flags]
 
 
 def mpirun_environment(brand: Brand, n: int, hosts: Hosts | None) -> dict[str, str]:
     """Return the environment of mpirun; whatever the user has set stays as it is."""
-    allotted = hosts_allotted() if hosts is None else len(hosts.slots)
+    own = without_step(os.environ)
+    allotted = hosts_allotted(own) if hosts is None else len(hosts.slots)
     ranks_per_host = -(-n // allotted) if hosts is None else hosts.most(n)
     extra = {"HOME": home_folder()}  # Open MPI does not start without
     if allotted > 1:
         extra["MPI_GT_HOSTS"] = str(allotted)
-    return {**extra, **brand.settings(ranks_per_host), **without_step(os.environ)}
+    return {**extra, **brand.settings(ranks_per_host), **own}
 
 
 def launch(

@@ -29,7 +29,7 @@ def test_brands_by_what_their_mpirun_prints(text):
 @pytest.fixture
 def two_cores(monkeypatch):
     monkeypatch.setattr(brands, "cores", lambda: 2)
-    for name in ("SLURM_JOB_ID", "PBS_JOBID"):
+    for name in ("SLURM_JOB_ID", "PBS_JOBID", "PBS_ENVIRONMENT"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -56,6 +56,21 @@ def test_ranks_that_wait_let_others_run_where_cores_are_few(two_cores):
     assert BRANDS["intelmpi"].settings(4)["I_MPI_THREAD_YIELD"] == "3"
     assert "OMPI_MCA_mpi_yield_when_idle" not in BRANDS["openmpi"].settings(2)
     assert BRANDS["openmpi"].settings(4)["OMPI_MCA_mpi_yield_when_idle"] == "1"
+
+
+def test_the_program_that_gets_the_signals(tmp_path):
+    """Intel's mpirun is a script: SIGUSR1 ends it, and its ranks would run on."""
+    mpirun = tmp_path / "mpirun"
+    for brand in (*BRANDS.values(), UNKNOWN):
+        assert brand.program(mpirun) == mpirun
+    (tmp_path / "mpiexec.hydra").touch()
+    assert BRANDS["intelmpi"].program(mpirun) == tmp_path / "mpiexec.hydra"
+    assert BRANDS["mpich"].program(mpirun) == mpirun
+
+
+def test_intel_mpi_in_a_job(two_cores, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    assert BRANDS["intelmpi"].settings(2) == {"I_MPI_HYDRA_BOOTSTRAP": "slurm"}
 
 
 SCRIPT = """#!/bin/sh

@@ -46,7 +46,12 @@ def test_a_command_in_the_shell_of_an_interactive_step(rank):
         assert not is_launched(words, env)
     for words in (["run"], ["run", "-n", "1"], ["submit", "--", "run", "-n", "2"], ["run", "--no"]):
         assert is_launched(words, env)
-    assert without_step(env) == {"SLURM_JOB_ID": "1", "PMIX_MCA_psec": "native"}
+    kept = {"SLURM_JOB_ID": "1", "PMIX_MCA_psec": "native", "SLURM_OVERLAP": "1"}
+    assert without_step(env) == kept
+    job = {"SLURM_JOB_CPUS_PER_NODE": "2(x4)", "SLURM_JOB_NUM_NODES": "4"}
+    step = {"SLURM_TASKS_PER_NODE": "1", "SLURM_NNODES": "1", "SLURM_NTASKS": "1"}
+    hosts = {"SLURM_TASKS_PER_NODE": "2(x4)", "SLURM_NNODES": "4"}
+    assert without_step({**env, **job, **step}) == {**kept, **job, **hosts}
     several = {**env, "SLURM_STEP_NUM_TASKS": "2", "PMI_SIZE": "2"}
     assert is_launched(["run", "-n", "2"], several)
     assert without_step(several) == several

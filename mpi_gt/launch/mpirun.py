@@ -39,13 +39,19 @@ def find_mpirun() -> Path:
 
 def detect_brand(mpirun: Path) -> Brand:
     """Return the MPI that this mpirun belongs to, from the output of `mpirun --version`."""
+    words, env = [str(mpirun), "--version"], {**os.environ, "PATH": path_with(mpirun)}
     try:
         answer = subprocess.run(
-            [mpirun, "--version"], capture_output=True, text=True, timeout=60, check=False
+            words, capture_output=True, text=True, timeout=60, check=False, env=env
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{mpirun} does not work: {error}; {INSTALL}") from None
     return brand_of_version(answer.stdout + answer.stderr)
+
+
+def path_with(mpirun: Path) -> str:
+    """Return the PATH with the folder of this mpirun first, where its other programs are."""
+    return os.pathsep.join(filter(None, (str(mpirun.parent), os.environ.get("PATH"))))
 
 
 def mpirun_command(
@@ -53,17 +59,18 @@ def mpirun_command(
 ) -> list[str]:
     """Return mpirun with the flags that n ranks need, on these hosts or on this machine."""
     flags = brand.local_flags(n) if hosts is None else hosts.flags(brand, n, env)
-    return [str(mpirun), "-n", str(n), *flags]
+    return [str(brand.program(mpirun)), "-n", str(n), *flags]
 
 
 def mpirun_environment(brand: Brand, n: int, hosts: Hosts | None) -> dict[str, str]:
     """Return the environment of mpirun; whatever the user has set stays as it is."""
-    allotted = hosts_allotted() if hosts is None else len(hosts.slots)
+    own = without_step(os.environ)
+    allotted = hosts_allotted(own) if hosts is None else len(hosts.slots)
     ranks_per_host = -(-n // allotted) if hosts is None else hosts.most(n)
     extra = {"HOME": home_folder()}  # Open MPI does not start without
     if allotted > 1:
         extra["MPI_GT_HOSTS"] = str(allotted)
-    return {**extra, **brand.settings(ranks_per_host), **without_step(os.environ)}
+    return {**extra, **brand.settings(ranks_per_host), **own}
 
 
 def launch(
@@ -84,6 +91,8 @@ def launch(
     brand = detect_brand(mpirun)
     hosts = None if hostfile is None else read_hostfile(Path(hostfile), brand)
     env = {**mpirun_environment(brand, n, hosts), **(extra or {})}
+    if brand.searches_path:
+        env["PATH"] = path_with(mpirun)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
     with (

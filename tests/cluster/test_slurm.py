@@ -83,6 +83,22 @@ def test_doctor_in_a_job(openmpi, slurm, hosts, log, tmp_path):
     assert "exit code 2" in wrong
 
 
+@pytest.mark.parametrize(("name", "kind"), [("openmpi", "pmix"), ("mpich", "pmi2")])
+def test_a_run_in_the_shell_of_an_interactive_step(
+    name, kind, request, slurm, hosts, reference, tmp_path
+):
+    """The shell has the variables of a single rank, which are not for the mpirun typed there."""
+    mpi = request.getfixturevalue(name)
+    run = shlex.join(mpi.mpi_gt("run", "-n", "8", *OPTIONS, "--out", str(tmp_path / "run")))
+    size = ["--nodes=4", "--ntasks-per-node=2"]
+    step = ["srun", "--overlap", "--nodes=1", "--ntasks=1", f"--mpi={kind}", "bash", "-c"]
+    env = {**hosts.environment(name), "PMIX_MCA_psec": "native"}
+    done = slurm("salloc", *size, *step, run, cwd=tmp_path, env=env, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(set(facts(tmp_path / "run")["hosts"])) == 4
+    assert_same_bits(tmp_path / "run", reference(*OPTIONS))
+
+
 def test_submit(openmpi, slurm, hosts, reference, tmp_path):
     size = ["--hosts", "4", "--ranks-per-host", "2", "--time", "00:10:00"]
     words = openmpi.mpi_gt("submit", *size, "--sbatch=--comment=ours", "--", "run", *OPTIONS)

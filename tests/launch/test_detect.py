@@ -12,6 +12,8 @@ from mpi_gt.launch.detect import detect_launch, is_launched, without_step
           "SLURM_STEP_NUM_TASKS": "4"}, "Open MPI's mpirun", 16, 3),
         ({"PMI_SIZE": "8", "PMI_RANK": "1", "MPI_LOCALNRANKS": "2",
           "SLURM_STEP_NUM_TASKS": "4"}, "MPICH's mpirun", 8, 1),
+        ({"PMI_SIZE": "8", "PMI_RANK": "1", "MPI_LOCALNRANKS": "8", "I_MPI_HYDRA_UUID": "0279"},
+         "Intel MPI's mpirun", 8, 1),
         ({"PMI_SIZE": "8", "PMI_RANK": "1", "SLURM_STEP_NUM_TASKS": "8"}, "srun --mpi=pmi2", 8, 1),
         ({"PMIX_RANK": "2", "SLURM_STEP_NUM_TASKS": "8"}, "srun --mpi=pmix", 8, 2),
         ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8"}, "srun", 8, 5),
@@ -44,7 +46,12 @@ def test_a_command_in_the_shell_of_an_interactive_step(rank):
         assert not is_launched(words, env)
     for words in (["run"], ["run", "-n", "1"], ["submit", "--", "run", "-n", "2"], ["run", "--no"]):
         assert is_launched(words, env)
-    assert without_step(env) == {"SLURM_JOB_ID": "1", "PMIX_MCA_psec": "native"}
+    kept = {"SLURM_JOB_ID": "1", "PMIX_MCA_psec": "native", "SLURM_OVERLAP": "1"}
+    assert without_step(env) == kept
+    job = {"SLURM_JOB_CPUS_PER_NODE": "2(x4)", "SLURM_JOB_NUM_NODES": "4"}
+    step = {"SLURM_TASKS_PER_NODE": "1", "SLURM_NNODES": "1", "SLURM_NTASKS": "1"}
+    hosts = {"SLURM_TASKS_PER_NODE": "2(x4)", "SLURM_NNODES": "4"}
+    assert without_step({**env, **job, **step}) == {**kept, **job, **hosts}
     several = {**env, "SLURM_STEP_NUM_TASKS": "2", "PMI_SIZE": "2"}
     assert is_launched(["run", "-n", "2"], several)
     assert without_step(several) == several
@@ -59,3 +66,11 @@ def test_who_cannot_talk_to_whom():
     hydra = {"PMI_SIZE": "4", "PMI_RANK": "0", "MPI_LOCALNRANKS": "4"}
     assert detect_launch(hydra).library_mismatch(mpich) is None
     assert "another MPI" in detect_launch(hydra).library_mismatch(openmpi)
+    intel = "Intel(R) MPI Library 2021.18 for Linux* OS\n"
+    assert "I_MPI_PMI_LIBRARY" in detect_launch(env).library_mismatch(intel)
+    assert detect_launch(hydra).library_mismatch(intel) is None
+    own = {**hydra, "I_MPI_HYDRA_UUID": "0279"}
+    assert detect_launch(own).library_mismatch(intel) is None
+    assert "Intel MPI's mpirun started 4" in detect_launch(own).library_mismatch(openmpi)
+    mpirun = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
+    assert "another MPI" in detect_launch(mpirun).library_mismatch(intel)

@@ -19,9 +19,10 @@ def test_the_examples_are_host_lists_of_their_brand(path):
     hosts = read_hostfile(path, BRANDS[kind])
     expected = {"one-machine": [16], "four-nodes": [4, 4, 4, 4], "mixed-slots": [8, 4, 4]}
     assert list(hosts.slots.values()) == expected[size]
-    (other,) = set(BRANDS) - {kind}
-    with pytest.raises(UserError, match="is not for"):
-        read_hostfile(path, BRANDS[other])
+    for other in BRANDS:
+        if (kind == "openmpi") != (other == "openmpi"):  # the other two share a format
+            with pytest.raises(UserError, match="is not for"):
+                read_hostfile(path, BRANDS[other])
     assert f"mpi-gt run -n {hosts.total} --hostfile hostfiles/{path.name}" in path.read_text()
 
 

@@ -42,6 +42,8 @@ SETTINGS = (
 )
 OF_LAUNCHER = ("OMPI_MCA_orte_", "OMPI_MCA_ess")
 """Variables by which mpirun of Open MPI 4 speaks with its ranks: addresses, nobody's choice."""
+PRIVATE_FOLDER = ".mpi-gt-"
+"""The beginning of the names of a launch's private folders: see `rundir.private`."""
 
 
 def cores() -> int:
@@ -191,6 +193,7 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
             key: value
             for key, value in sorted(os.environ.items())
             if key.startswith(SETTINGS) and not key.startswith(OF_LAUNCHER)
+            if PRIVATE_FOLDER not in value  # another one in every launch
         },
         "mpi": None,
         "warnings": trial.warnings(),

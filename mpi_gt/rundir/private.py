@@ -15,13 +15,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..machine import PRIVATE_FOLDER
+
 LOCK = "lock"
-FOLDER = re.compile(r"\.mpi-gt-\w+")
+FOLDER = re.compile(rf"{re.escape(PRIVATE_FOLDER)}\w+")
 
 
 def private_folder(base: Path, launch: str) -> Path:
     """Return the folder of a launch, of that name, among the files in `base`."""
-    return base / f".mpi-gt-{launch}"
+    return base / f"{PRIVATE_FOLDER}{launch}"
 
 
 def use(folder: Path, make: bool) -> int:

@@ -16,6 +16,8 @@ from .comm import EXCHANGE_NAMES
 from .errors import UserError
 from .files import read_text, require_name
 from .graphs import parse_graph, parse_weights
+from .graphs.weights import require_computed
+from .kernels.fixed_order import require_kernels
 from .problems import PROBLEMS
 from .problems.straggler import Straggler
 from .spec import convert, integer, nearest, require_showable, split_list
@@ -68,6 +70,7 @@ class RunConfig:
     log_every: int | None = None  # None: iterations / 200, rounded up
     exchange: str = "neighbor"
     dtype: str = "float64"
+    reproducible: bool = False  # the same bits on every kind of processor
     x1: str | None = None
     out: str | None = None
     overwrite: bool = False
@@ -137,6 +140,9 @@ class RunConfig:
             raise UserError(f"f-star must be finite, not {self.f_star}")
         if self.audit and self.algorithms is not None:
             raise UserError("audit is for a run of one algorithm")
+        if self.reproducible:
+            require_kernels()
+            require_computed(self.weights)
         self.entries()
         self.parse_problem()
         if self.graph is not None:

@@ -40,16 +40,17 @@ def fused(step: Step) -> Step:
     return step
 
 
-def compiled(algorithm: Any, state: Any) -> Callable[..., Any]:
+def compiled(algorithm: Any, state: Any, reproducible: bool = False) -> Callable[..., Any]:
     """Return a faster function with the results of `algorithm.step`, or else the step itself.
 
-    `state` shows how many arrays a State of this algorithm has.
+    `state` shows how many arrays a State of this algorithm has. With `reproducible`, t**0.5 is a
+    square root, which is the same on every processor, unlike a power of the C library.
     """
     step: Callable[..., Any] = algorithm.step
     if kernels.C is None or not getattr(step, "fused", False) or not hasattr(state, "_fields"):
         return step
     try:
-        return Recording(len(state)).of_step(step, type(state))
+        return Recording(len(state), reproducible).of_step(step, type(state))
     except (NotRecorded, TypeError, AttributeError, ValueError):
         return step  # more than entrywise arithmetic
 

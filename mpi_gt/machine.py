@@ -153,6 +153,7 @@ class RankFacts(NamedTuple):
     threads: int  # that BLAS may start in this rank
     places: int = 0  # those cores as a set of bits
     quota: float = math.inf  # of the control group, in processors
+    blas: str = ""  # its kernel for this rank's processor
 
 
 def rank_facts() -> RankFacts:
@@ -161,7 +162,8 @@ def rank_facts() -> RankFacts:
     counts = [int(text) for text in threads if text.isdecimal()]
     places, quota = usable_cores(), cpu_quota()
     count = _count_cores(places, quota)
-    return RankFacts(socket.gethostname(), count, max(counts, default=1), places, quota)
+    kernel = blas_facts().get("kernel", "")
+    return RankFacts(socket.gethostname(), count, max(counts, default=1), places, quota, kernel)
 
 
 def cores_by_host(ranks: list[RankFacts]) -> dict[str, int]:
@@ -175,10 +177,11 @@ def cores_by_host(ranks: list[RankFacts]) -> dict[str, int]:
     return found
 
 
-def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
+def run_facts(ranks: list[RankFacts] | None, reproducible: bool = False) -> dict[str, Any]:
     """Return the facts of the machine for run.json.
 
-    `ranks` holds the facts of every rank; None without MPI.
+    `ranks` holds the facts of every rank; None without MPI. A reproducible run has no warning of
+    different processors.
     """
     from . import kernels  # here: it imports numpy, which the front end does without
 
@@ -213,7 +216,31 @@ def run_facts(ranks: list[RankFacts] | None) -> dict[str, Any]:
     per_host = Counter(facts["hosts"])
     facts["ranks_per_core"] = max(count / cores[host] for host, count in per_host.items())
     facts["warnings"] += placement_warnings(ranks, hosts_allotted(), mpi_library())
+    by_kernel = hosts_by_kernel(ranks)
+    if len(by_kernel) > 1:
+        facts["blas"]["kernels"] = by_kernel
+        facts["warnings"] += [] if reproducible else [_other_processors(by_kernel)]
     return facts
+
+
+def hosts_by_kernel(ranks: list[RankFacts]) -> dict[str, list[str]]:
+    """Return the hosts of each BLAS kernel that a rank uses."""
+    kernels = sorted({rank.blas for rank in ranks if rank.blas})
+    return {
+        kernel: list(dict.fromkeys(rank.host for rank in ranks if rank.blas == kernel))
+        for kernel in kernels
+    }
+
+
+def _other_processors(by_kernel: Mapping[str, list[str]]) -> str:
+    parts = []
+    for kernel, hosts in by_kernel.items():
+        more = f" and {len(hosts) - 3} more" if len(hosts) > 3 else ""
+        parts.append(f"{kernel} on {', '.join(hosts[:3])}{more}")
+    return (
+        f"the processors are of several kinds (BLAS kernels {'; '.join(parts)}): the last digits "
+        "depend on which rank is where; --reproducible gives the same bits everywhere"
+    )
 
 
 def blas_facts() -> dict[str, str]:

@@ -36,6 +36,9 @@ OPTIONS: dict[str, Option] = {
     "--seeds": Option("S", "number of random seeds, all in one run", "1"),
     "--seed": Option("S0", "the first seed", "0"),
     "--dtype": Option("TYPE", "float64 or float32", "float64"),
+    "--reproducible": Option(
+        "", "the same bits on every kind of processor, by slower products in a fixed order"
+    ),
     "--algorithm": Option("SPEC", "the method", "gt-adaptive"),
     "--algorithms": Option(
         "SPEC,SPEC,...", "the methods, with options as in gt:lr=0.1,order=atc,dsgd:lr=1", "all"
@@ -83,7 +86,15 @@ OPTIONS: dict[str, Option] = {
 """The options that several commands share, by name."""
 
 RUN_GROUPS: dict[str, tuple[str, ...]] = {
-    "problem": ("--problem", "--data-dir", "--x1", "--seeds", "--seed", "--dtype"),
+    "problem": (
+        "--problem",
+        "--data-dir",
+        "--x1",
+        "--seeds",
+        "--seed",
+        "--dtype",
+        "--reproducible",
+    ),
     "method": ("--iterations",),
     "graph and ranks": ("-n", "--graph", "--weights", "--exchange", "--stacked"),
     "output": ("--out", "--overwrite", "--log-every", "--quiet", "--reserved"),

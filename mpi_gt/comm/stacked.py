@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import kernels
 from ..kernels.reference import NextGradient, advance
 from ..problems.base import Problem
 
@@ -35,13 +36,17 @@ class ReadyMixes(tuple[ReadyMix, ...]):
 
 
 class StackedNode:
-    """All nodes at once, with the interface of Node."""
+    """All nodes at once, with the interface of Node.
+
+    `reproducible`: mix in the order of the ranks, which takes the compiled kernels, not by a BLAS.
+    """
 
     is_root = True
     rank = 0
 
-    def __init__(self, matrix: Array, degrees: Array) -> None:
+    def __init__(self, matrix: Array, degrees: Array, reproducible: bool = False) -> None:
         self._matrix = matrix
+        self._reproducible = reproducible
         self._degrees = degrees
         self.nodes = len(matrix)
         self.restart()
@@ -74,6 +79,11 @@ class StackedNode:
 
     def _times(self, z: Array) -> Array:
         matrix = self._matrix.astype(z.dtype, copy=False)
+        if self._reproducible and kernels.C is not None:
+            flat = np.ascontiguousarray(z).reshape(self.nodes, -1)
+            mixed = np.empty_like(flat)
+            kernels.C.mix_all(mixed, np.ascontiguousarray(matrix), flat)
+            return mixed.reshape(z.shape)
         return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
 
     def mean(self, z: Array, everywhere: bool = True) -> Array:

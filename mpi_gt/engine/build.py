@@ -13,6 +13,7 @@ from ..array_files import cast, read_array
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..graphs import build_network
+from ..kernels.fixed_order import require_kernels
 from ..memory import VECTORS, reported_memory_errors, require_memory
 from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
@@ -20,6 +21,7 @@ from ..user_classes import call_user_code, construct, is_custom
 from .user_checks import (
     check_algorithm,
     check_problem,
+    own_class_warnings,
     pack_parts,
     problem_facts,
     require_agreement,
@@ -85,7 +87,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     )
     auto = config.exchange == AUTO
     node = Node(comm, row, EXCHANGES["neighbor" if auto else config.exchange])
-    place = Place(comm.rank, comm.size, config.seed_list, config.numpy_dtype, part)
+    place = _place(config, comm.rank, comm.size, part)
 
     try:
         own = on_every_rank(
@@ -100,6 +102,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         node.free()
         raise
     facts["problem"] = own.facts
+    facts.setdefault("warnings", []).extend(own_class_warnings(config, own.mixes))
     return Experiment(
         config, node, own.problem, own.entries, own.x1, facts, directory, identity, hosts,
         own.constants, own.mixes,
@@ -117,7 +120,7 @@ def _plan(
 
     n = len(ranks)
     network = build_network(config.graph, config.weights, n)
-    facts.update(machine.run_facts(ranks), graph=network.facts())
+    facts.update(machine.run_facts(ranks, config.reproducible), graph=network.facts())
     identity, directory = identify(config, network.matrix, facts)
     parts, starts = _problem_parts(config, n), _starts(config, n)
     if is_custom(config.problem):
@@ -144,6 +147,8 @@ class _Own(NamedTuple):
 
 def _make_own(config: RunConfig, place: Place, start: Array | None, ranks_here: int) -> _Own:
     """Make this rank's problem, algorithms and x_1, and try out those of the user."""
+    if config.reproducible:
+        require_kernels()  # also here: each host has its own installation
     custom = is_custom(config.problem)
     if custom:
         config.parse_problem()  # the part may need the user's module
@@ -196,7 +201,7 @@ def build_stacked(config: RunConfig) -> Experiment:
 
     network = build_network(config.graph, config.weights, n)
     problems: list[Any] = [
-        _make_problem(config, Place(node, n, config.seed_list, config.numpy_dtype, part))
+        _make_problem(config, _place(config, node, n, part))
         for node, part in enumerate(_problem_parts(config, n))
     ]
     name, custom = config.parse_problem()[0], is_custom(config.problem)
@@ -204,10 +209,12 @@ def build_stacked(config: RunConfig) -> Experiment:
     _require_vectors(config, problems[0].dim, n, 1)
     x1 = np.stack([_first_estimate(config, problems[0].dim, start) for start in _starts(config, n)])
     x1.flags.writeable = False
-    node = StackedNode(network.matrix, np.array([network.graph.degree[i] for i in range(n)]))
+    degrees = np.array([network.graph.degree[i] for i in range(n)])
+    node = StackedNode(network.matrix, degrees, config.reproducible)
     entries, mixes = _checked_entries(config, problems[0], x1[0])
-    facts = {**machine.run_facts(None), "graph": network.facts()}
+    facts = {**machine.run_facts(None, config.reproducible), "graph": network.facts()}
     facts["problem"] = problem_facts(name, problems[0], custom)
+    facts["warnings"] += own_class_warnings(config, mixes)
     identity, directory = identify(config, network.matrix, facts)
     constants = np.stack([_constants(config, each) for each in problems]) if config.audit else None
     if custom:
@@ -271,6 +278,11 @@ def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
         is_custom(config.problem),
     )
     return require_parts(name, parts, nodes)
+
+
+def _place(config: RunConfig, node: int, nodes: int, part: Any) -> Place:
+    dtype, seeds = config.numpy_dtype, config.seed_list
+    return Place(node, nodes, seeds, dtype, part, config.reproducible)
 
 
 def _make_problem(config: RunConfig, place: Place) -> Problem:

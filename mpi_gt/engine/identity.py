@@ -21,6 +21,8 @@ from ..user_classes import call_user_code, is_custom
 Identity = dict[str, Any]
 ADDED = ("data",)
 """The names that former versions did not record: their runs can be resumed without them."""
+FORMER = {"reproducible": False}
+"""What holds for a run of a former version that did not record such a name."""
 
 
 def identify(
@@ -63,6 +65,7 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
         "log-every": config.log_interval,
         "stacked": config.stacked,
         "kernels": kernels.NAME,  # some kernels round differently from numpy in the last place
+        "reproducible": config.reproducible,
         **_data(name, kind, options),
     }
 
@@ -113,13 +116,13 @@ def require_same(config: RunConfig, identity: Identity) -> Identity:
     # the parts of a checkpoint hold the hash of the identity as it was
     known = {name: now for name, now in identity.items() if name in before or name not in ADDED}
     for name, now in known.items():
-        then = before.get(name)
+        then = before.get(name, FORMER.get(name))
         if then != now:
             raise UserError(
                 f"{config.out} holds another run: its {name} was {_shown(then)}, now it is "
                 f"{_shown(now)}; give another --out, or --overwrite without --resume"
             )
-    return known
+    return {name: now for name, now in known.items() if name in before or name not in FORMER}
 
 
 def _shown(value: Any) -> str:

@@ -112,7 +112,7 @@ def solve(
         clock = Clock(passed)
         if begin == 0 or (begin == config.iterations and begin % config.log_interval):
             log(begin, state)
-        step = phases.time_step(_step(entry, algorithm, start))
+        step = phases.time_step(_step(entry, algorithm, start, config.reproducible))
         last, log_interval = config.iterations, config.log_interval
         advance = node.stepper(step, gradient, last)
         checkpointer.poll_stop(begin + 1)
@@ -133,9 +133,9 @@ def solve(
     return states[-1].x, clock.seconds
 
 
-def _step(entry: Entry, algorithm: Any, start: Any) -> Callable[..., Any]:
+def _step(entry: Entry, algorithm: Any, start: Any, reproducible: bool) -> Callable[..., Any]:
     """Return the compiled step, or else that of `algorithm`, which may guard a user's class."""
-    step = compiled(entry.algorithm, start)
+    step = compiled(entry.algorithm, start, reproducible)
     return algorithm.step if step == entry.algorithm.step else step
 
 

@@ -173,7 +173,8 @@ def _choose(
         recorder.facts["resumes"].append({"at": recorder.facts["started"], **where})
     else:
         recorder.resume(done, header.get("metrics"), where)
-        _warn_of_other_blas(recorder)
+        if not config.reproducible:
+            _warn_of_other_blas(recorder)
     for problem in problems:
         recorder.warn(f"a checkpoint cannot be used: {problem}")
     if chosen is None and len(done) < len(labels):

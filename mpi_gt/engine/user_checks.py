@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config import RunConfig
 from ..errors import UserError
-from ..user_classes import call_user_code
+from ..user_classes import call_user_code, is_custom
 
 Array = NDArray[Any]
 
@@ -147,6 +148,25 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> tuple[
     if any(result.waited != 1 for result in mix.results):
         raise UserError(f"{name}.step must wait once for each result of mix")
     return tuple(mix.counts)
+
+
+def own_class_warnings(config: RunConfig, mixes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Return warnings about classes of the user's: no mixing, and bits that are up to them.
+
+    `mixes` holds the number of vectors in each call of `mix`, of each algorithm that is one.
+    """
+    warnings = [
+        f"{name}.step never calls mix: its nodes work on their own, and do not approach each other"
+        for name, counts in mixes.items()
+        if not counts and (config.n or 1) > 1
+    ]
+    own = [config.parse_problem()[0]] if is_custom(config.problem) else []
+    if config.reproducible and (own := [*own, *mixes]):
+        warnings.append(
+            f"reproducible: whether {', '.join(own)} gives the same bits on every processor is up "
+            "to its code: products of matrices, exp and log of numpy do not"
+        )
+    return warnings
 
 
 class _IdentityMix:

@@ -95,6 +95,19 @@ WEIGHTS: dict[str, Callable[["Graph"], Array]] = {
 }
 
 
+SOLVED = ("laplacian", "fdla")
+"""The rules that need LAPACK or a solver, whose last digits depend on the processor."""
+
+
+def require_computed(weights: str | None) -> None:
+    """Raise UserError for weights whose bits depend on the processor."""
+    if weights is not None and weights.strip() in SOLVED:
+        raise UserError(
+            f"reproducible cannot be used with the weights {weights}, whose last digits depend on "
+            "the processor: save the matrix to a .npy file once, and give that file"
+        )
+
+
 def read_matrix(path: Path, n: int) -> Array:
     """Read a matrix from a .npy file, or from a .csv file of comma-separated numbers."""
     matrix = read_table(path) if path.suffix.lower() == ".csv" else read_array(path)

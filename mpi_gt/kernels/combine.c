@@ -42,3 +42,42 @@ void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weight
         combine_float(PyArray_DATA(total), (const float *const *)rows, PyArray_DATA(weights),
                       count, length);
 }
+
+/* mix_all(out, matrix, z): set out[i] to the sum of matrix[i, j] z[j] over all j whose weight is not
+   zero, as rank i adds up what its neighbours send. All arrays are plain and of one dtype. */
+PyObject *kernels_mix_all(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    int fits = count == 3;
+    for (int i = 0; fits && i < 3; i++) fits = is_plain(arguments[i]);
+    PyArrayObject *out = (PyArrayObject *)arguments[0], *matrix = (PyArrayObject *)arguments[1];
+    PyArrayObject *z = (PyArrayObject *)arguments[2];
+    npy_intp n = fits && PyArray_NDIM(z) == 2 ? PyArray_DIM(z, 0) : 0;
+    if (n < 1 || !is_alike((PyObject *)out, z) || !PyArray_ISWRITEABLE(out) ||
+        PyArray_TYPE(matrix) != PyArray_TYPE(z) || PyArray_NDIM(matrix) != 2 ||
+        PyArray_DIM(matrix, 0) != n || PyArray_DIM(matrix, 1) != n) {
+        PyErr_SetString(PyExc_ValueError, "mix_all takes out (n, d), matrix (n, n) and z (n, d)");
+        return NULL;
+    }
+    npy_intp size = PyArray_ITEMSIZE(z), length = PyArray_DIM(z, 1);
+    const void **rows = PyMem_Malloc(n * sizeof(void *));
+    char *weights = PyMem_Malloc(n * size);
+    for (npy_intp i = 0; rows && weights && i < n; i++) {
+        npy_intp terms = 0;
+        for (npy_intp j = 0; j < n; j++) {
+            const char *weight = PyArray_GETPTR2(matrix, i, j);
+            double value = size == sizeof(double) ? *(double *)weight : *(float *)weight;
+            if (value == 0 && j != i) continue;
+            memcpy(weights + terms * size, weight, size);
+            rows[terms++] = PyArray_GETPTR1(z, j);
+        }
+        void *total = PyArray_GETPTR1(out, i);
+        if (size == sizeof(double))
+            combine_double(total, (const double *const *)rows, (double *)weights, terms, length);
+        else
+            combine_float(total, (const float *const *)rows, (float *)weights, terms, length);
+    }
+    int failed = !rows || !weights;
+    PyMem_Free(rows);
+    PyMem_Free(weights);
+    if (failed) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}

@@ -47,14 +47,16 @@ HUBER(float)
    Without noise c is 0. */
 typedef struct {
     double sd, c, mass, variance;
+    double (*exp)(double), (*erf)(double); /* of the C library, or the same on every processor */
 } Noise;
 
 /* Compute the integrals of 1, u and u^2 against the noise over [lower, upper] within [-c, c]. */
 static void moments(const Noise *noise, double lower, double upper, double *integrals) {
     const double root2 = 1.4142135623730951, root2pi = 2.5066282746310002;
     double sd = noise->sd, a = lower / sd, b = upper / sd;
-    double density_a = exp(-0.5 * a * a) / root2pi, density_b = exp(-0.5 * b * b) / root2pi;
-    integrals[0] = 0.5 * (erf(b / root2) - erf(a / root2)) / noise->mass;
+    double density_a = noise->exp(-0.5 * a * a) / root2pi;
+    double density_b = noise->exp(-0.5 * b * b) / root2pi;
+    integrals[0] = 0.5 * (noise->erf(b / root2) - noise->erf(a / root2)) / noise->mass;
     integrals[1] = sd * (density_a - density_b) / noise->mass;
     integrals[2] = sd * sd * (integrals[0] + (a * density_a - b * density_b) / noise->mass);
 }
@@ -148,19 +150,21 @@ static PyMethodDef huber_methods[] = {
      "evaluate(x): return expected loss and gradient, or None for another kind of x."},
     {NULL, NULL, 0, NULL}};
 
-/* Huber(columns, rows, theta, threshold, scale, noise, draws, otherwise): rows is Phi, of shape
+/* Huber(columns, rows, theta, threshold, scale, noise, draws, otherwise, fixed): rows is Phi, shape
    (seeds or 1, d, d), columns its transpose, theta (seeds, d), noise (sd, c, mass, variance), draws
    the Window of the noise or None; otherwise(t, x) is called unless x has the dtype and shape of
-   theta. */
+   theta; fixed: the expectations have the same bits on every processor. */
 static PyObject *huber_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyArrayObject *columns, *rows, *theta;
     PyObject *draws, *otherwise;
     double threshold, scale;
     Noise noise;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!dd(dddd)OO", &PyArray_Type, &columns, &PyArray_Type,
+    int fixed;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!dd(dddd)OOp", &PyArray_Type, &columns, &PyArray_Type,
                           &rows, &PyArray_Type, &theta, &threshold, &scale, &noise.sd, &noise.c,
-                          &noise.mass, &noise.variance, &draws, &otherwise))
+                          &noise.mass, &noise.variance, &draws, &otherwise, &fixed))
         return NULL;
+    noise.exp = fixed ? fixed_exp : exp, noise.erf = fixed ? fixed_erf : erf;
     npy_intp d = PyArray_NDIM(theta) == 2 ? PyArray_DIM(theta, 1) : 0;
     if (d < 1 || d > LARGEST || !is_plain((PyObject *)theta) || !is_plain((PyObject *)rows) ||
         !is_alike((PyObject *)columns, rows) || PyArray_TYPE(rows) != PyArray_TYPE(theta) ||

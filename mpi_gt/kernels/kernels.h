@@ -145,11 +145,19 @@ const void *window_data(PyObject *window, PyObject *t, PyArrayObject *model);
 /* huber.c */
 extern PyTypeObject HuberType;
 
-/* advance.c, draws.c, softmax.c, stamps.c, local_metrics.c */
+/* fixed_order/functions.c */
+double fixed_exp(double x);
+double fixed_log(double x);
+double fixed_erf(double x);
+
+/* advance.c, combine.c, draws.c, softmax.c, stamps.c, local_metrics.c, fixed_order */
 PyObject *kernels_advance(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_stamp(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_local_metrics(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_mix_all(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_multiply(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_elementary(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

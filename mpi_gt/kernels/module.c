@@ -2,17 +2,20 @@
 #define KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 5 /* of the interface; as in __init__.py */
+#define VERSION 6 /* of the interface; as in __init__.py */
 #define FUNCTION(name, text) \
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 
 static PyMethodDef functions[] = {
     FUNCTION(advance, "advance(step, node, mix, grad, last, t, states) -> t: take steps."),
     FUNCTION(uniform, "uniform(out, seeds, word, block, row): fill out with Philox numbers."),
-    FUNCTION(slopes, "slopes(z, labels, scale, loss, correct): slopes of the cross entropy."),
+    FUNCTION(slopes, "slopes(z, labels, scale, loss, correct, fixed): of the cross entropy."),
     FUNCTION(stamp, "stamp(stamps, code): append a code and the time."),
     FUNCTION(local_metrics,
              "local_metrics(x, xbar, sent, columns, vectors, state): one rank's share of metrics."),
+    FUNCTION(mix_all, "mix_all(out, matrix, z): mix the vectors of all nodes, as their ranks do."),
+    FUNCTION(multiply, "multiply(out, a, b, add): products of matrices in a fixed order."),
+    FUNCTION(elementary, "elementary(kind, x): exp, log, erf or quantile, on any processor."),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

@@ -97,6 +97,7 @@ static double on_scalars(int operation, double a, double b) {
     case SUB: return a - b;
     case MUL: return a * b;
     case DIV: return a / b;
+    case SQRT: return sqrt(a);
     case NEG: return -a;
     case ABS: return fabs(a);
     default: return pow(a, b);
@@ -226,8 +227,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *arguments, PyObject *
         int b_top = of_scalars || at.kind == ARRAY_SCALAR ? numbers + on_scalars : total;
         int out_top = of_scalars ? numbers + on_scalars : total;
         int known = of_scalars ? at.kind == SCALARS && at.operation <= POW &&
-                                     at.operation != MIN && at.operation != MAX &&
-                                     at.operation != SQRT
+                                     at.operation != MIN && at.operation != MAX
                                : at.kind < SCALARS && at.operation < OPERATIONS &&
                                      loops_double[at.operation][at.kind] != NULL;
         if (!known || at.a >= a_top || at.b >= b_top || at.out >= out_top) {

@@ -117,7 +117,8 @@ class Recording:
     operation, or the result of an event: of waiting for a mixed vector, or of a gradient.
     """
 
-    def __init__(self, arrays: int) -> None:
+    def __init__(self, arrays: int, roots: bool = False) -> None:
+        self.roots = roots  # take powers of 0.5 as square roots, whose last bit may differ
         self.inputs = [Symbol(self, value) for value in range(arrays)]
         self.t = Symbol(self, arrays)
         self.count = arrays + 1
@@ -128,6 +129,8 @@ class Recording:
 
     def add(self, name: str, *operands: Any) -> Symbol:
         numbers = tuple(self._value(operand) for operand in operands)
+        if self.roots and name == "pow" and self.constants.get(numbers[1]) == 0.5:
+            name, numbers = "sqrt", numbers[:1]
         value = self._new()
         self.operations[value] = Operation(name, numbers)
         if set(numbers) <= self.scalars:

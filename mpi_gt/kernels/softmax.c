@@ -43,13 +43,14 @@ WIDE static void exponentials(double *x, npy_intp n) {
 typedef struct {
     double product;
     int factors;
+    double (*log)(double); /* of the C library, or the same on every processor */
 } Logs;
 
 /* Add log(total); return the sum of the last 16 logarithms when they are complete, else 0. */
 static inline double add_log(Logs *logs, double total) {
     logs->product *= total;
     if (++logs->factors < 16) return 0;
-    double sum = log(logs->product);
+    double sum = logs->log(logs->product);
     logs->product = 1, logs->factors = 0;
     return sum;
 }
@@ -98,17 +99,18 @@ static inline double add_log(Logs *logs, double total) {
 SLOPES(double)
 SLOPES(float)
 
-/* slopes(z, labels, scale, loss, correct): replace z (rows, groups, classes) by
+/* slopes(z, labels, scale, loss, correct, fixed): replace z (rows, groups, classes) by
    scale (softmax(z) - [label]), for labels (rows,). Unless they are None, add to loss (groups,) in
    float64 the losses of all rows, and to correct (groups,) in int64 the number of rows whose label
-   has the largest z. */
+   has the largest z. `fixed`: the same bits on every processor. */
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 5 || !is_plain(arguments[0]) || !PyArray_Check(arguments[1])) {
-        PyErr_SetString(PyExc_TypeError, "slopes takes z, labels, scale, loss, correct");
+    if (count != 6 || !is_plain(arguments[0]) || !PyArray_Check(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "slopes takes z, labels, scale, loss, correct, fixed");
         return NULL;
     }
     PyArrayObject *z = (PyArrayObject *)arguments[0], *labels = (PyArrayObject *)arguments[1];
     double scale = PyFloat_AsDouble(arguments[2]);
+    int fixed = PyObject_IsTrue(arguments[5]);
     if (PyErr_Occurred()) return NULL;
     if (PyArray_NDIM(z) != 3 || !PyArray_ISCARRAY(z) || PyArray_TYPE(labels) != NPY_INTP ||
         !PyArray_ISCARRAY_RO(labels) || PyArray_SIZE(labels) != PyArray_DIM(z, 0)) {
@@ -142,14 +144,15 @@ PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_
         PyMem_Free(logs);
         return PyErr_NoMemory();
     }
-    for (npy_intp g = 0; g < groups; g++) logs[g].product = 1, logs[g].factors = 0;
+    for (npy_intp g = 0; g < groups; g++) logs[g] = (Logs){1, 0, fixed ? fixed_log : log};
     if (PyArray_TYPE(z) == NPY_DOUBLE)
         slopes_double(PyArray_DATA(z), label, scale, sums[0], sums[1], rows, groups, classes, work,
                       together, logs);
     else
         slopes_float(PyArray_DATA(z), label, scale, sums[0], sums[1], rows, groups, classes, work,
                      together, logs);
-    for (npy_intp g = 0; sums[0] && g < groups; g++) ((double *)sums[0])[g] += log(logs[g].product);
+    for (npy_intp g = 0; sums[0] && g < groups; g++) 
+        ((double *)sums[0])[g] += logs[g].log(logs[g].product);
     PyMem_Free(work);
     PyMem_Free(logs);
     Py_RETURN_NONE;

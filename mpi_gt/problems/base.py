@@ -29,6 +29,9 @@ class Place:
         The dtype of x and of the gradients.
     part
         This node's item of the list that `Problem.parts` returned on root.
+    reproducible
+        True: the run is to give the same bits on every processor. The products of numpy do not;
+        `mpi_gt.kernels.fixed_order` has some that do.
     """
 
     node: int
@@ -36,6 +39,7 @@ class Place:
     seeds: tuple[int, ...]
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     part: Any = None
+    reproducible: bool = False
 
     def random(
         self, seed: int, purpose: int, block: int = 0, shared: bool = False

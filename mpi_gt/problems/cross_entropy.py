@@ -16,14 +16,15 @@ def slopes(
     scale: float = 1.0,
     loss: Array | None = None,
     correct: Array | None = None,
+    fixed: bool = False,
 ) -> None:
     """Replace z by scale (softmax(z) - [label]), for z (rows, groups, classes), labels (rows,).
 
     Add to `loss` and `correct`, (groups,), the sums over the rows of the loss and of the correctly
-    classified.
+    classified. `fixed`: the same bits on every processor, which takes the compiled kernels.
     """
     if kernels.C is not None:
-        kernels.C.slopes(z, labels, scale, loss, correct)
+        kernels.C.slopes(z, labels, scale, loss, correct, fixed)
         return
     every = np.arange(len(z))
     if correct is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import kernels
 from ..array_files import cast, read_arrays
 from ..errors import UserError
+from ..kernels import fixed_order
 from ..memory import VECTORS
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
 from .truncated_normal import TruncatedNormal
@@ -21,6 +22,7 @@ class Measurements(NamedTuple):
 
     phi: Array  # (d, d)
     theta: Array  # (d,)
+    x_star: Array | None  # (d,), if the file has it instead of theta
 
 
 class Huber(Problem):
@@ -71,6 +73,7 @@ class Huber(Problem):
         # below this bound the noise is practically uniform, and cancellation ruins its variance
         require(truncate >= noise / 1000, f"truncate must be at least noise/1000 = {noise / 1000}")
         self.threshold = threshold
+        self._multiply = fixed_order.multiply if place.reproducible else np.matmul
         if data is None:
             self.dim = 10 if dim is None else dim
             self._phi, theta = self._generate(place, phi, spread)
@@ -79,14 +82,18 @@ class Huber(Problem):
             require(phi == "dense", "phi=diagonal cannot be used with data")
             self.dim = len(place.part.theta)
             require(dim in (None, self.dim), f"dim is {dim}, but {data} has {self.dim}")
-            self._phi, theta = place.part.phi[np.newaxis], place.part.theta[np.newaxis]
-            theta = np.repeat(theta, len(place.seeds), axis=0)
+            self._phi, theta = place.part.phi[np.newaxis], place.part.theta
+            if place.reproducible and place.part.x_star is not None:
+                theta = self._multiply(place.part.phi, place.part.x_star[:, np.newaxis])[:, 0]
+            theta = np.repeat(theta[np.newaxis], len(place.seeds), axis=0)
         self._phi = cast("Phi", self._phi, place.dtype)
         self._theta = cast("theta", theta, place.dtype)
         self._common = spread == 0 and data is None  # all nodes have the same minimiser
         self._solvable = data is None  # there is an x without residual
         self._scale = 1 / self.dim if reduce == "mean" else 1.0
-        self._distribution = TruncatedNormal(noise, truncate) if noise > 0 else None
+        self._distribution = None
+        if noise > 0:
+            self._distribution = TruncatedNormal(noise, truncate, place.reproducible)
         self._noise: Draws | None = None
         if self._distribution:
             sample = self._distribution.sample
@@ -104,6 +111,7 @@ class Huber(Problem):
                 self._distribution.numbers if self._distribution else (0.0, 0.0, 1.0, 0.0),
                 self._noise,
                 self._by_numpy,
+                place.reproducible,
             )
             if type(self).gradient is Huber.gradient:  # a subclass may have its own
                 self._kernel = self._compiled
@@ -112,22 +120,22 @@ class Huber(Problem):
         self, place: Place, phi: Literal["dense", "diagonal"], spread: float
     ) -> tuple[Array, Array]:
         """Return Phi, (seeds, d, d) or its diagonals (seeds, d), and theta (seeds, d)."""
+        uniform = fixed_order.uniform if place.reproducible else np.random.Generator.uniform
         matrices, targets = [], []
         for seed in place.seeds:
-            x_star = place.random(seed, self.X_STAR, shared=True).uniform(-1, 1, self.dim)
+            x_star = uniform(place.random(seed, self.X_STAR, shared=True), -1, 1, self.dim)
             if spread > 0:
-                x_star = x_star + place.random(seed, self.SPREAD).uniform(-spread, spread, self.dim)
+                random = place.random(seed, self.SPREAD)
+                x_star = x_star + uniform(random, -spread, spread, self.dim)
             random = place.random(seed, self.PHI)
-            spectrum = random.uniform(0.05, 1, self.dim)
+            spectrum = uniform(random, 0.05, 1, self.dim)
             if phi == "diagonal":
                 matrices.append(spectrum)
                 targets.append(spectrum * x_star)
             else:
-                q, r = np.linalg.qr(random.standard_normal((self.dim, self.dim)))
-                # uniform over all orthogonal matrices, whatever signs LAPACK chooses
-                q *= np.sign(np.diag(r))
-                matrices.append((q * spectrum) @ q.T)
-                targets.append(matrices[-1] @ x_star)
+                q = _random_orthogonal(random, self.dim, place.reproducible)
+                matrices.append(self._multiply(q * spectrum, q.T))
+                targets.append(self._multiply(matrices[-1], x_star[:, np.newaxis])[:, 0])
         return np.stack(matrices), np.stack(targets)
 
     def gradient(self, t: int, x: Array) -> Array:
@@ -175,14 +183,14 @@ class Huber(Problem):
     def _times_phi(self, x: Array) -> Array:
         if self._phi.ndim == 2:
             return self._phi * x
-        return np.matmul(self._phi, x[..., np.newaxis])[..., 0]
+        return self._multiply(self._phi, x[..., np.newaxis])[..., 0]
 
     def _descent(self, slope: Array) -> Array:
         """Return -Phi' slope, scaled."""
         if self._phi.ndim == 2:
             product = self._phi * slope
         else:
-            product = np.matmul(slope[..., np.newaxis, :], self._phi)[..., 0, :]
+            product = self._multiply(slope[..., np.newaxis, :], self._phi)[..., 0, :]
         return product * -self._scale
 
     def _expected_huber(self, r: Array) -> tuple[Array, Array]:
@@ -235,6 +243,15 @@ class Huber(Problem):
         return None if data is None else _read(Path(data), nodes)
 
 
+def _random_orthogonal(random: np.random.Generator, dim: int, reproducible: bool) -> Array:
+    """Return a matrix drawn uniformly from all orthogonal ones."""
+    if reproducible:
+        return fixed_order.orthogonal(fixed_order.standard_normal(random, (dim, dim)))
+    q, r = np.linalg.qr(random.standard_normal((dim, dim)))
+    q *= np.sign(np.diag(r))  # uniform, whatever signs LAPACK chooses
+    return q
+
+
 def _rounded(sample: Callable[[Array], Array], dtype: np.dtype[Any], uniform: Array) -> Array:
     return sample(uniform).astype(dtype)
 
@@ -259,8 +276,12 @@ def _read(path: Path, nodes: int) -> list[Measurements]:
         shapes = " or ".join(map(str, expected))
         raise UserError(f"{path}: {name} must have shape {shapes}, not {given.shape}")
     given = np.broadcast_to(given, expected[0])
-    if name == "x_star":
-        with np.errstate(over="ignore", invalid="ignore"):
-            given = np.matmul(phi, given[..., np.newaxis])[..., 0]
-        given = cast(f"{path}: Phi x_star", given, np.float64)
-    return [Measurements(a.copy(), b.copy()) for a, b in zip(phi, given, strict=True)]
+    if name == "theta":
+        return [Measurements(a.copy(), b.copy(), None) for a, b in zip(phi, given, strict=True)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        theta = np.matmul(phi, given[..., np.newaxis])[..., 0]
+    theta = cast(f"{path}: Phi x_star", theta, np.float64)
+    return [
+        Measurements(a.copy(), b.copy(), c.copy())
+        for a, b, c in zip(phi, theta, given, strict=True)
+    ]

@@ -11,6 +11,7 @@ from .. import datasets
 from ..array_files import cast
 from ..errors import UserError
 from ..fuse import entrywise
+from ..kernels import fixed_order
 from ..memory import VECTORS
 from .base import Array, Constant, Constants, Draws, Place, Problem, require
 from .cross_entropy import slopes
@@ -93,6 +94,7 @@ class Softmax(Problem):
             self.classes, self._scale = source.classes, source.scale
         self._labels = self._labels.astype(np.intp)
         self._place = place
+        self._multiply = fixed_order.multiply if place.reproducible else np.matmul
         self._evaluated: tuple[Any, Array] = (None, np.empty(0))  # x and the accuracy at it
         self._regularised = entrywise(self._add_regulariser, arrays=2)
         self.dim = self.classes * self._x.shape[1]
@@ -123,11 +125,11 @@ class Softmax(Problem):
         w = x.reshape(seeds, self.classes, -1)
         y = self._x[rows].astype(x.dtype)
         # scale the small products, not the features
-        p = np.matmul(y, w.transpose(0, 2, 1))  # (seeds, batch, classes)
+        p = self._multiply(y, w.transpose(0, 2, 1))  # (seeds, batch, classes)
         p *= self._scale
         labels = self._labels[rows].reshape(-1)
         slopes(p.reshape(-1, 1, self.classes), labels, self._scale / batch)
-        product = np.matmul(p.transpose(0, 2, 1), y).reshape(x.shape)
+        product = self._multiply(p.transpose(0, 2, 1), y).reshape(x.shape)
         return self._regularised(product, x)
 
     def evaluate(self, x: Array) -> tuple[Array, Array]:
@@ -191,7 +193,7 @@ class Softmax(Problem):
         correct = np.zeros(len(x), np.int64)
         for begin in range(0, len(mine), self._chunk_rows):
             rows = mine[begin : begin + self._chunk_rows]
-            z = (test.read(rows) * self._scale @ w).reshape(len(rows), len(x), -1)
+            z = self._multiply(test.read(rows) * self._scale, w).reshape(len(rows), len(x), -1)
             correct += (z.argmax(axis=2) == labels[rows][:, np.newaxis]).sum(axis=0)
         return np.append(correct, len(mine))
 
@@ -211,9 +213,10 @@ class Softmax(Problem):
         gradient = np.zeros((seeds * self.classes, self._x.shape[1]))
         for begin in range(0, len(self._x), self._chunk_rows):
             y = self._x[begin : begin + self._chunk_rows].astype(np.float64)
-            z = (y @ w).reshape(len(y), seeds, self.classes)
-            slopes(z, self._labels[begin : begin + len(y)], 1.0, loss, correct)
-            gradient += z.reshape(len(y), -1).T @ y
+            z = self._multiply(y, w).reshape(len(y), seeds, self.classes)
+            labels = self._labels[begin : begin + len(y)]
+            slopes(z, labels, 1.0, loss, correct, self._place.reproducible)
+            gradient += self._multiply(z.reshape(len(y), -1).T, y)
         gradient *= self._scale
         return loss, gradient.reshape(seeds, -1), correct
 

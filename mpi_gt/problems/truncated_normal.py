@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fuse import entrywise
+from ..kernels import fixed_order
 
 Array = NDArray[Any]
 
@@ -16,16 +17,24 @@ _erf_of_one = np.frompyfunc(math.erf, 1, 1)
 
 
 class TruncatedNormal:
-    """N(0, sd²) truncated to [-c, c]."""
+    """N(0, sd²) truncated to [-c, c]; `reproducible`: with the same bits on every processor."""
 
-    def __init__(self, sd: float, c: float) -> None:
+    def __init__(self, sd: float, c: float, reproducible: bool = False) -> None:
         self.sd = sd
         self.c = c
-        self.mass = math.erf(c / sd / math.sqrt(2))
-        density = math.exp(-0.5 * (c / sd) ** 2) / math.sqrt(2 * math.pi)
-        self.variance = sd**2 * (1 - 2 * (c / sd) * density / self.mass)
+        self._exp: Callable[[Array], Array] = fixed_order.exp if reproducible else np.exp
+        self._erf: Callable[[Array], Array] = fixed_order.erf if reproducible else _erf
+        if reproducible:
+            from . import decimal_normal  # here: few runs need it
+
+            self.mass, self.variance = decimal_normal.mass_and_variance(sd, c)
+            self._inverse = decimal_normal.inverse(self.mass)
+        else:
+            self.mass = math.erf(c / sd / math.sqrt(2))
+            density = math.exp(-0.5 * (c / sd) ** 2) / math.sqrt(2 * math.pi)
+            self.variance = sd**2 * (1 - 2 * (c / sd) * density / self.mass)
+            self._inverse = _odd_polynomial(self.mass) or _inverse_by_scipy(self.mass)
         self.numbers = self.sd, self.c, self.mass, self.variance
-        self._inverse = _odd_polynomial(self.mass) or _inverse_by_scipy(self.mass)
         self.sample = entrywise(self._sample, arrays=1)
 
     def _sample(self, uniform: Array) -> Array:
@@ -36,19 +45,18 @@ class TruncatedNormal:
     def moments(self, lower: Array, upper: Array) -> tuple[Array, Array, Array]:
         """Return the integrals of 1, u and u² over [lower, upper] within [-c, c]."""
         a, b = lower / self.sd, upper / self.sd
-        density_a, density_b = _density(a), _density(b)
-        zeroth = 0.5 * (_erf(b / math.sqrt(2)) - _erf(a / math.sqrt(2))) / self.mass
+        density_a, density_b = self._density(a), self._density(b)
+        zeroth = 0.5 * (self._erf(b / math.sqrt(2)) - self._erf(a / math.sqrt(2))) / self.mass
         first = self.sd * (density_a - density_b) / self.mass
         second = self.sd**2 * (zeroth + (a * density_a - b * density_b) / self.mass)
         return zeroth, first, second
 
+    def _density(self, z: Array) -> Array:
+        return self._exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+
 
 def _erf(z: Array) -> Array:
     return np.asarray(_erf_of_one(z), dtype=float)
-
-
-def _density(z: Array) -> Array:
-    return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
 
 def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] | None:
@@ -64,7 +72,14 @@ def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] |
     nodes = np.polynomial.chebyshev.chebpts1(degree + 1)
     values = [_quantile(mass * w) / w for w in np.sqrt((nodes + 1) / 2)]
     coefficients = np.polynomial.Chebyshev.fit(nodes, values, degree, domain=[-1, 1])
-    coefficients = coefficients.convert(kind=np.polynomial.Polynomial).coef.tolist()
+    inverse = odd_function(coefficients.convert(kind=np.polynomial.Polynomial).coef.tolist())
+    probe = np.linspace(0.001, 1, 200)
+    exact = np.array([_quantile(mass * value) for value in probe])
+    return inverse if np.abs(inverse(probe) - exact).max() <= 2e-15 * exact.max() else None
+
+
+def odd_function(coefficients: list[float]) -> Callable[[Array], Array]:
+    """Return the function w P(2 w² - 1) for the coefficients of P."""
 
     def inverse(w: Array) -> Array:
         h = 2 * w * w - 1
@@ -73,9 +88,7 @@ def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] |
             total = total * h + coefficient
         return total * w
 
-    probe = np.linspace(0.001, 1, 200)
-    exact = np.array([_quantile(mass * value) for value in probe])
-    return inverse if np.abs(inverse(probe) - exact).max() <= 2e-15 * exact.max() else None
+    return inverse
 
 
 def _quantile(w: float) -> float:

@@ -30,7 +30,7 @@ def _add_arguments(parser: "Parser") -> None:
     add_options(parser, "--graphs")
     parser.add_argument("--mode", metavar="MODE", help="strong, weak or both (default both)")
     shared = ("--algorithm", "--problem", "--iterations", "--seeds", "--seed", "--exchange")
-    written = ("--dtype", "--data-dir", "--out", "--overwrite", "--quiet")
+    written = ("--dtype", "--reproducible", "--data-dir", "--out", "--overwrite", "--quiet")
     defaults = {
         "--problem": PROBLEM,
         "--iterations": str(ITERATIONS),

@@ -15,8 +15,10 @@
 #include <string.h>
 
 /* WIDE: a function with loops over entries, compiled twice, for any processor and for AVX2; the
-   loader chooses. Both give the same bits, since no operation is fused or reordered. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+   loader chooses. Both give the same bits, since no operation is fused or reordered. A test defines
+   NARROW to compare them. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(NARROW)
 #define WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define WIDE

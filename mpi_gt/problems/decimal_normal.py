@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 DIGITS = 50
 DEGREE = 12
-NARROW = 0.7  # largest mass for the polynomial, as in truncated_normal.py
+NARROW = 0.5  # largest mass for which the polynomial is accurate to two units in the last place
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 
 

@@ -37,5 +37,5 @@ def test_a_run_without_the_kernels(tmp_path, call, openmpi):
 
 def test_every_source_is_built():
     listed = (ROOT_OF_REPOSITORY / "pyproject.toml").read_text()
-    for path in (ROOT_OF_REPOSITORY / "mpi_gt" / "kernels").glob("*.[ch]"):
+    for path in (ROOT_OF_REPOSITORY / "mpi_gt" / "kernels").rglob("*.[ch]"):
         assert f'"{path.relative_to(ROOT_OF_REPOSITORY)}"' in listed

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import kernels
 from ...errors import UserError
-from .. import C
 
 Array = NDArray[Any]
 
@@ -22,7 +22,7 @@ TAIL = 3.65  # beyond it numpy's normal numbers are computed by a logarithm of t
 
 def require_kernels() -> None:
     """Raise UserError unless there are compiled kernels."""
-    if C is None:
+    if kernels.C is None:
         why = "install mpi-gt again where there is a C compiler"
         if os.environ.get("MPI_GT_KERNELS") == "numpy":
             why = "unset MPI_GT_KERNELS"
@@ -31,14 +31,14 @@ def require_kernels() -> None:
 
 def multiply(a: Array, b: Array, out: Array | None = None) -> Array:
     """Return a @ b for matrices or stacks of them; add it to `out` if that is given."""
-    assert C is not None
+    assert kernels.C is not None
     dtype = np.result_type(a, b)
     a, b = (z if z.dtype == dtype and z.flags.aligned else z.astype(dtype) for z in (a, b))
     add = out is not None
     if out is None:
         stack = (len(a),) if a.ndim == 3 else ()
         out = np.empty((*stack, a.shape[-2], b.shape[-1]), dtype)
-    C.multiply(_stack(out), _stack(a), _stack(b), add)
+    kernels.C.multiply(_stack(out), _stack(a), _stack(b), add)
     return out
 
 
@@ -62,8 +62,8 @@ def quantile(p: Array) -> Array:
 
 
 def _elementary(kind: int, x: Array) -> Array:
-    assert C is not None
-    return C.elementary(kind, np.ascontiguousarray(x, np.float64)).reshape(np.shape(x))
+    assert kernels.C is not None
+    return kernels.C.elementary(kind, np.ascontiguousarray(x, np.float64)).reshape(np.shape(x))
 
 
 def standard_normal(random: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -144,7 +144,9 @@ class RunConfig:
             require_kernels()
             require_computed(self.weights)
         self.entries()
-        self.parse_problem()
+        name, kind, options = self.parse_problem()
+        if not is_custom(self.problem):
+            construct(f"problem {name}", False, lambda: kind.check_options(**options))
         if self.graph is not None:
             parse_graph(self.graph)
         if self.weights is not None:

@@ -76,6 +76,20 @@ def process_memory() -> int | None:
 
 
 @contextlib.contextmanager
+def limited_memory(extra: int) -> Iterator[None]:
+    """Let this process take `extra` more bytes at most in the `with` block, else MemoryError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        if soft == resource.RLIM_INFINITY or used + extra < soft:
+            resource.setrlimit(resource.RLIMIT_AS, (used + extra, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextlib.contextmanager
 def reported_memory_errors(what: str) -> Iterator[None]:
     """Turn a MemoryError in the `with` block into a UserError."""
     try:

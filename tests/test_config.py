@@ -77,3 +77,9 @@ def test_grid():
     for bad in ("0..1", "1..0.1", "a..b", "", "1e-4..inf", "0.1..0.1"):
         with pytest.raises(UserError):
             stepsizes(bad, None)
+
+
+@pytest.mark.parametrize("wrong", ["rows=5", "batch=0", "reg=-1", "split=x", "split_seed=-1"])
+def test_options_of_a_dataset_are_checked_before_it_is_downloaded(wrong):
+    with pytest.raises(UserError, match="problem softmax: "):
+        RunConfig.of({"problem": f"softmax:dataset=mnist,{wrong}"})

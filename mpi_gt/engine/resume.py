@@ -10,7 +10,16 @@ from ..config import RunConfig
 from ..errors import StorageError, UserError
 from ..files import missing
 from ..rundir import run_json
-from ..rundir.checkpoint import HEADER, SLOTS, Part, Unusable, latest, part_path, read_part
+from ..rundir.checkpoint import (
+    HEADER,
+    SLOTS,
+    Part,
+    Unusable,
+    latest,
+    part_path,
+    read_part,
+    require_files,
+)
 from ..rundir.layout import require_free, require_no_run
 from ..rundir.run_json import require_facts
 from ..rundir.watchdog_reports import forget_reports
@@ -20,6 +29,7 @@ from .loop import NoRecorder
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from .build import Experiment
     from .recorder import Recorder
 
 REQUIRED = ("config.iterations",)
@@ -84,10 +94,7 @@ def continued_config(config: RunConfig) -> RunConfig | None:
 
 
 def restore_checkpoint(
-    config: RunConfig,
-    directory: Path,
-    labels: Sequence[str],
-    identity: str,
+    experiment: "Experiment",
     recorder: "Recorder | NoRecorder",
     checkpointer: Checkpointer,
     comm: "MPI.Intracomm | None",
@@ -97,10 +104,11 @@ def restore_checkpoint(
     Collective: every rank calls it. Each rank reads its own parts; root compares them and decides.
     Returns the algorithms that are finished, each with its error if it diverged.
     """
+    config, labels = experiment.config, [entry.label for entry in experiment.entries]
     if config.stacked:
         comm = None
     node = 0 if comm is None else comm.rank
-    parts = [_own_part(directory, slot, node, identity) for slot in range(len(SLOTS))]
+    parts = [_own_part(experiment, slot, node) for slot in range(len(SLOTS))]
     own = [part if isinstance(part, str) else (*part.position, part.header) for part in parts]
     by_rank = [own] if comm is None else comm.gather(own)
     choice: Choice | None = None
@@ -118,9 +126,10 @@ def restore_checkpoint(
     return done
 
 
-def _own_part(directory: Path, slot: int, node: int, identity: str) -> Part | str:
+def _own_part(experiment: "Experiment", slot: int, node: int) -> Part | str:
     """Return this rank's part in the slot, or why it cannot be used; "" if there is no file."""
-    path = part_path(directory, slot, node)
+    assert experiment.directory is not None
+    path = part_path(experiment.directory, slot, node)
     if not path.exists():
         return ""
     try:
@@ -129,8 +138,17 @@ def _own_part(directory: Path, slot: int, node: int, identity: str) -> Part | st
         return str(error)
     if wrong := missing(part.header, HEADER):
         return f"{path} is damaged: {wrong}"
-    if part.header["identity"] != identity or part.header["node"] != node:
+    if part.header["identity"] != experiment.identity or part.header["node"] != node:
         return f"{path} belongs to another run"
+    by_label = {entry.label: entry.algorithm for entry in experiment.entries}
+    state = getattr(by_label.get(part.header["algorithm"]), "State", None)
+    if tuple(part.arrays) != getattr(state, "_fields", tuple(part.arrays)):
+        return f"{path} is damaged: its arrays are {', '.join(part.arrays)}"
+    x1 = experiment.x1
+    for name, array in part.arrays.items():
+        if (array.shape, array.dtype) != (x1.shape, x1.dtype):
+            shown = f"{array.dtype} {array.shape}, not {x1.dtype} {x1.shape}"
+            return f"{path} is damaged: its {name} is {shown}"
     return part
 
 
@@ -249,6 +267,7 @@ def _claim_on_root(config: RunConfig, ranks: int | None) -> ClaimedRun:
     try:
         require_no_run(out, may_exist)
         require_unused(out)
+        require_files(out)
         adapted = continued_config(config) if config.resume else config
         if adapted is None:
             raise UserError(f"{config.out} is finished; more iterations would extend it")

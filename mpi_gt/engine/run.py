@@ -148,11 +148,7 @@ def _run_all(
     profiler = _profiler(experiment)
     done: dict[str, str | None] = {}
     if config.resume:
-        assert directory is not None
-        labels = [entry.label for entry in experiment.entries]
-        done = restore_checkpoint(
-            config, directory, labels, experiment.identity, recorder, checkpointer, comm
-        )
+        done = restore_checkpoint(experiment, recorder, checkpointer, comm)
     else:
         recorder.start()
     outputs: dict[str, Array] = {}

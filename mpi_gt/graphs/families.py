@@ -6,18 +6,21 @@ networkx is imported inside the functions: its import is slow, and only root bui
 import ast
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import UserError
+from ..memory import limited_memory
 from ..spec import nearest
 
 if TYPE_CHECKING:
     from networkx import Graph
 
 REDRAWS = 1000  # of a random graph that is not connected
+LEAST_MEMORY, MEMORY_PER_NODE = 1 << 30, 1 << 13  # bytes that a generator of networkx may take
 
 
 def ring(n: int) -> "Graph":
@@ -157,7 +160,9 @@ def random_regular(n: int, *, d: int | None = None, seed: int = 0) -> "Graph":
     import networkx as nx
 
     d = min(3 + n % 2, n - 1) if d is None else d
-    if n <= 2:
+    if not 0 <= d < n:
+        raise ValueError(f"d must be in [0, {n}), not {d}")
+    if n <= 2 and d == n - 1:
         return complete(n)
     return _connected(lambda seed: nx.random_regular_graph(d, n, seed=seed), seed, f"d={d}")
 
@@ -203,9 +208,13 @@ def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
     if "n" in takes:
         given.setdefault("n", n)
     seed = given.pop("seed", 0)
+    for key, value in given.items():
+        if isinstance(value, int) and abs(value) > max(n * n, 1000):
+            raise UserError(f"nx.{name}: {key}={value} is too much for a graph of {n} nodes")
 
     def draw(seed: Any) -> "Graph":
-        made = generator(**given, **({"seed": seed} if "seed" in takes else {}))
+        with _bounded_graphs(n):
+            made = generator(**given, **({"seed": seed} if "seed" in takes else {}))
         if not isinstance(made, nx.Graph):
             raise ValueError(f"gives {type(made).__name__}, not a graph")
         if made.is_directed():
@@ -218,6 +227,32 @@ def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
         return _connected(draw, seed, f"nx.{name}") if "seed" in takes else draw(None)
     except Exception as error:  # a generator may raise anything for options that do not suit it
         raise UserError(f"nx.{name}: {error}") from None
+
+
+@contextmanager
+def _bounded_graphs(n: int) -> Iterator[None]:
+    """Raise ValueError in the `with` block where networkx makes far more than n nodes.
+
+    A generator has no limit of its own: a hypercube of dimension 30 would fill the memory.
+    """
+    import networkx as nx
+
+    most = max(20 * n, 1000)
+
+    class Nodes(dict[Any, Any]):
+        def __setitem__(self, node: Any, value: Any) -> None:
+            if len(self) >= most:
+                raise ValueError(f"gives more than {most} nodes, but there are {n} ranks")
+            super().__setitem__(node, value)
+
+    usual, nx.Graph.node_dict_factory = nx.Graph.node_dict_factory, Nodes
+    try:
+        with limited_memory(max(LEAST_MEMORY, MEMORY_PER_NODE * n)):
+            yield
+    except MemoryError:
+        raise ValueError(f"needs too much memory for a graph of {n} nodes") from None
+    finally:
+        nx.Graph.node_dict_factory = usual
 
 
 def as_integers(graph: "Graph") -> "Graph":

@@ -23,6 +23,7 @@ FAMILIES = ("ring", "torus", "hypercube", "exponential", "er:p=0.7", "complete",
 LARGEST = 10**8  # numbers in a vector that is timed on this machine
 TIMED = 10  # arrays of that size that the timing takes
 DENSE = 2048  # nodes up to which the mixing matrix is built
+PER_NODE = 600  # bytes of a node in a graph of networkx, at least: two edges and its dictionaries
 PROFILED = ("own_seconds", "seconds_per_iteration", "bytes_by_rank", "iterations")
 """The keys of profile.json that a prediction needs."""
 RUN = (
@@ -182,6 +183,7 @@ def _row(nodes: int, spec: str, payload: int, cost: Cost, compute: Compute) -> d
     else:
         if spec.partition(":")[0].strip() in ("complete", "er", "barbell"):
             raise UserError(f"{spec} of {nodes} nodes has too many edges to be built")
+        require_memory(f"a graph of {nodes} nodes", PER_NODE * nodes)
         graph, mixing = parse_graph(spec)(nodes), None
     degree = max(dict(graph.degree).values())
     own, exchange = compute.seconds(degree), cost.seconds(degree, payload)

@@ -248,6 +248,11 @@ class Problem(ABC):
         return {}
 
     @classmethod
+    def check_options(cls, **options: Any) -> None:
+        """Raise ValueError for options that can be judged before anything is made or downloaded."""
+        return
+
+    @classmethod
     def prepare(cls, data_dir: str | None, say: Callable[[str], None], **options: Any) -> None:
         """Prepare files that all ranks of a host read later. One rank per host calls it, first.
 

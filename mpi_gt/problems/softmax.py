@@ -69,14 +69,12 @@ class Softmax(Problem):
         data: str | None = None,
         libsvm: str | None = None,
     ) -> None:
-        check_source(dataset, data, libsvm)
         sizes = {"rows": rows, "features": features, "classes": classes}
-        check_sizes(sizes, dataset, data, libsvm)
-        require(batch >= 1, f"batch must be at least 1, not {batch}")
+        self.check_options(
+            dataset=dataset, batch=batch, reg=reg, split=split, split_seed=split_seed,
+            data=data, libsvm=libsvm, **sizes,
+        )  # fmt: skip
         self._batch = batch
-        require(0 <= reg < math.inf, f"reg must be >= 0, not {reg}")
-        require(0 <= split_seed < 2**63, f"split_seed must be in [0, 2^63), not {split_seed}")
-        datasets.parse_split(split)
         self.reg = reg
         self._test: datasets.Source | None = None
         self._sha256 = self.data_sha256(dataset=dataset)
@@ -106,6 +104,27 @@ class Softmax(Problem):
             batch,
             lambda uniform: np.minimum((uniform * shard_rows).astype(np.intp), shard_rows - 1),
         )
+
+    @classmethod
+    def check_options(
+        cls,
+        *,
+        dataset: str = "synthetic",
+        batch: int = 32,
+        reg: float = 0.01,
+        split: str = "iid",
+        split_seed: int = 0,
+        data: str | None = None,
+        libsvm: str | None = None,
+        **sizes: int | None,
+    ) -> None:
+        """Raise an error for what shows without the data: nothing is downloaded in vain."""
+        check_source(dataset, data, libsvm)
+        check_sizes(sizes, dataset, data, libsvm)
+        require(batch >= 1, f"batch must be at least 1, not {batch}")
+        require(0 <= reg < math.inf, f"reg must be >= 0, not {reg}")
+        require(0 <= split_seed < 2**63, f"split_seed must be in [0, 2^63), not {split_seed}")
+        datasets.parse_split(split)
 
     def facts(self) -> dict[str, Any]:
         """Return the size of the data for run.json."""

@@ -73,6 +73,13 @@ def part_path(directory: Path, slot: int, node: int) -> Path:
     return directory / CHECKPOINTS / SLOTS[slot] / f"node-{node:05d}"
 
 
+def require_files(directory: Path) -> None:
+    """Raise UserError if a folder has the name of a part, which then could not be written."""
+    for path in sorted((directory / CHECKPOINTS).glob("[ab]/node-*")):
+        if path.is_dir():
+            raise UserError(f"{path} is a folder where a checkpoint is to be saved: remove it")
+
+
 def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:
     """Write a State, any NamedTuple of arrays, with this header."""
     stream = io.BytesIO()

@@ -34,6 +34,13 @@ run --iterations 5
 {RUN} --problem softmax:dataset=mnist,data=a.npz
 {RUN} --problem softmax:data=missing.npz,features=3
 {RUN} --problem softmax:rows=3
+{RUN} --problem softmax:dataset=mnist,rows=5 --data-dir missing
+{RUN} --problem softmax:dataset=mnist,batch=0 --data-dir missing
+{RUN} --graph random-regular:d=1e12 -n 2
+{RUN} --graph random-regular:d=0 -n 2
+{RUN} --reproducible --weights laplacian
+{RUN} --reproducible --weights fdla
+{RUN} --reproducible=yes
 {RUN} --problem huber:phi=diagonal,data=missing.npz
 {RUN} --problem huber:noise=1000,truncate=0.001
 {RUN} --problem huber:noise=1e200

@@ -69,6 +69,8 @@ OPEN_ENDED: dict[tuple[str, str], list[str]] = {
 }  # fmt: skip
 """Bad values that neither type nor domain says."""
 NETWORKX = (
+    "nx.hypercube_graph:n=30", "nx.hypercube_graph:n=1000000000", "nx.balanced_tree:r=10,h=9",
+    "nx.full_rary_tree:r=3,n=1000000", "nx.grid_graph:dim=[500,500,500]", "nx.sudoku_graph:n=9",
     "nx.", "nx.x", "nx.ring_grap", "nx._dispatch", "nx.Graph", "nx.path_graph:m=3",
     "nx.path_graph:n=5", "nx.path_graph:n=x", "nx.path_graph:n=-1", "nx.path_graph:n=1e9",
     "nx.DiGraph", "nx.read_edgelist", "nx.gnp_random_graph", "nx.gnp_random_graph:p=x",

@@ -169,6 +169,35 @@ def test_without_a_usable_checkpoint_it_starts_over(tmp_path, monkeypatch, capsy
     assert_same(out, reference)
 
 
+@pytest.mark.parametrize("change", ["shape", "dtype", "fields"])
+def test_a_sealed_part_of_another_shape_is_not_used(tmp_path, monkeypatch, capsys, change):
+    stopped(monkeypatch, tmp_path / "run", "--checkpoint-every", "10")
+    for slot in (0, 1):
+        path = part_path(tmp_path / "run", slot, 0)
+        if not path.exists():
+            continue
+        part = read_part(path)
+        header = {key: value for key, value in part.header.items() if key != "fields"}
+        names = [*part.arrays, "y"] if change == "fields" else list(part.arrays)
+        kind = NamedTuple("State", [(name, Any) for name in names])
+        like = part.arrays["x"][..., :-1] if change == "shape" else part.arrays["x"]
+        like = like.astype(np.float32) if change == "dtype" else like
+        write_part(path, header, kind(*[like] * len(names)))
+    resume(tmp_path / "run")
+    err = capsys.readouterr().err
+    assert "is damaged: its" in err
+    assert "starts over from iteration 1" in err
+
+
+def test_a_folder_in_place_of_a_checkpoint_is_one_message(tmp_path, monkeypatch, capsys):
+    stopped(monkeypatch, tmp_path / "run", "--checkpoint-every", "10")
+    path = part_path(tmp_path / "run", 0, 0)
+    path.unlink(missing_ok=True)
+    path.mkdir(parents=True)
+    resume(tmp_path / "run", expect=2)
+    assert "is a folder where a checkpoint is to be saved" in capsys.readouterr().err
+
+
 def test_metrics_that_were_changed_are_not_taken_up(tmp_path, monkeypatch, capsys, reference):
     out = tmp_path / "run"
     stopped(monkeypatch, out, "--checkpoint-every", "10")

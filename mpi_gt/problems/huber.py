@@ -100,21 +100,25 @@ class Huber(Problem):
             if place.dtype != np.float64:
                 sample = partial(_rounded, sample, place.dtype)
             self._noise = Draws(place, self.NOISE, self.dim, sample)
-        self._compiled = None
-        if kernels.C is not None and self._phi.ndim == 3 and self.dim <= self.SMALL:
-            self._compiled = kernels.C.Huber(
-                self._phi.transpose(0, 2, 1).copy(),
-                self._phi,
-                self._theta,
-                threshold,
-                -self._scale,
-                self._distribution.numbers if self._distribution else (0.0, 0.0, 1.0, 0.0),
-                self._noise,
-                self._by_numpy,
-                place.reproducible,
-            )
-            if type(self).gradient is Huber.gradient:  # a subclass may have its own
-                self._kernel = self._compiled
+        self._compiled = self._compile(place.reproducible)
+        if self._compiled is not None and type(self).gradient is Huber.gradient:
+            self._kernel = self._compiled  # a subclass may have a gradient of its own
+
+    def _compile(self, reproducible: bool) -> Any:
+        """Return the compiled gradient and evaluation; None for a large or diagonal Phi."""
+        if kernels.C is None or self._phi.ndim != 3 or self.dim > self.SMALL:
+            return None
+        return kernels.C.Huber(
+            self._phi.transpose(0, 2, 1).copy(),
+            self._phi,
+            self._theta,
+            self.threshold,
+            -self._scale,
+            self._distribution.numbers if self._distribution else (0.0, 0.0, 1.0, 0.0),
+            self._noise,
+            self._by_numpy,
+            reproducible,
+        )
 
     def _generate(
         self, place: Place, phi: Literal["dense", "diagonal"], spread: float

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -21,10 +21,78 @@ class Pending(Protocol):
         ...
 
 
+class PendingEach(Protocol):
+    """The vectors of all neighbours, which may still be on their way."""
+
+    def wait(self) -> dict[int, Array]:
+        """Return every neighbour's vector by its number, ascending. To be called once."""
+        ...
+
+
 class Mix(Protocol):
     """A function that sends vectors to the neighbours and returns one pending result for each."""
 
     def __call__(self, *vectors: Array) -> "tuple[Pending, ...]": ...
+
+    def each(self, *vectors: Array) -> "tuple[PendingEach, ...]":
+        """Send vectors in the same way; the results keep the neighbours' vectors apart."""
+        ...
+
+
+class Place(Protocol):
+    """A method's view of its node: the optional last argument `place` of `init` and `step`.
+
+    All of it is fixed by the run, so that a step that uses it can be repeated and resumed.
+    """
+
+    @property
+    def node(self) -> int:
+        """The number of this node, from 0."""
+        ...
+
+    @property
+    def nodes(self) -> int:
+        """The number of all nodes."""
+        ...
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """The numbers of the neighbours, ascending (also under the name `neighbors`)."""
+        ...
+
+    @property
+    def weights(self) -> Mapping[int, float]:
+        """This node's row of A: A_ij by j, for the neighbours and for the node itself."""
+        ...
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the run; all arrays have one row per seed."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of all vectors."""
+        ...
+
+    @property
+    def constants(self) -> Any:
+        """The `Constants` of this node's f_i (L, G, sigma2, f_min), or None if it has none."""
+        ...
+
+    def random(
+        self, seed: int, purpose: int, block: int = 0, shared: bool = False
+    ) -> np.random.Generator:
+        """Return a generator that is fixed by its arguments and this node.
+
+        The numbers are never those of the problem, whatever purposes both choose. `shared`: the
+        same generator on every node.
+        """
+        ...
+
+    def draws(self, t: int, purpose: int, width: int) -> Array:
+        """Return uniform numbers in [0, 1) for iteration t, (seeds, width), read-only."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graphs import Row
 from ..kernels import PendingMix, Transfer
+from .base import weights_in_order
 from .exchange import Message
 
 if TYPE_CHECKING:
@@ -21,7 +21,34 @@ MOST_VECTORS = 64  # per exchange; the same number as in kernels.h
 class PendingMixes(tuple[PendingMix, ...]):
     """One pending result per vector; with a single vector, `mix(z).wait()` works as well."""
 
+    each: "PendingEaches"
+    """The same results with the neighbours' vectors apart: what `mix.each(z)` returns."""
+
     def wait(self) -> Array:
+        (only,) = self
+        return only.wait()
+
+
+class PendingEach:
+    """The vectors of all neighbours, pending until `wait()` returns them by neighbour."""
+
+    def __init__(
+        self, transfer: Transfer, index: int, neighbours: Sequence[int], shape: tuple[int, ...]
+    ) -> None:
+        self._transfer = transfer
+        self._index = index
+        self._neighbours = neighbours
+        self._shape = shape
+
+    def wait(self) -> dict[int, Array]:
+        rows = self._transfer.receive(self._index)
+        return {j: row.reshape(self._shape) for j, row in zip(self._neighbours, rows, strict=True)}
+
+
+class PendingEaches(tuple[PendingEach, ...]):
+    """One pending result per vector; with a single vector, `mix.each(z).wait()` works as well."""
+
+    def wait(self) -> dict[int, Array]:
         (only,) = self
         return only.wait()
 
@@ -56,9 +83,12 @@ class Plan:
             finish,
             self._fill,
         )
-        self.transfer.results = PendingMixes(
-            PendingMix(self.transfer, index) for index in range(len(vectors))
+        results = PendingMixes(PendingMix(self.transfer, index) for index in range(len(vectors)))
+        results.each = PendingEaches(
+            PendingEach(self.transfer, index, node.row.neighbours, shape)
+            for index in range(len(vectors))
         )
+        self.transfer.results = results
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
         """Return the calls that start the exchange and that finish one of its messages.
@@ -83,9 +113,3 @@ class Plan:
 
     def free(self) -> None:
         self._exchange.free()
-
-
-def weights_in_order(row: Row, dtype: np.dtype[Any]) -> tuple[Array, int]:
-    """Return the weights of the row in rank order, and the index of the node's own weight."""
-    place = sum(neighbour < row.node for neighbour in row.neighbours)
-    return np.insert(row.weights, place, row.own).astype(dtype), place

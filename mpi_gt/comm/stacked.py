@@ -120,6 +120,11 @@ class StackedProblem:
             raise AttributeError(name)
         return lambda *at: np.stack([getattr(problem, name)(*at) for problem in self._problems])
 
+    def metrics(self, x: Array) -> dict[str, Array]:
+        """Return the problems' own metrics, each (nodes, seeds)."""
+        first, *others = (problem.metrics(x) for problem in self._problems)
+        return {name: np.stack([first[name], *(o[name] for o in others)]) for name in first}
+
     def evaluate(self, x: Array) -> tuple[Array, Array]:
         """Evaluate all nodes at one x (seeds, dim), or each at its own x (nodes, seeds, dim)."""
         points = [x] * len(self._problems) if x.ndim == 2 else x

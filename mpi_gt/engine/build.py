@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import machine
-from ..array_files import cast, read_array
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..graphs import build_network
@@ -18,10 +17,15 @@ from ..memory import VECTORS, reported_memory_errors, require_memory
 from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
 from ..user_classes import call_user_code, construct, is_custom
+from .extra_columns import NO_EXTRA, ExtraColumns
+from .place import MethodPlace
+from .start import first_estimate, read_starts
 from .user_checks import (
-    check_algorithm,
+    Agreement,
+    Trial,
+    Tried,
     check_problem,
-    own_class_warnings,
+    known_least,
     pack_parts,
     problem_facts,
     require_agreement,
@@ -30,6 +34,7 @@ from .user_checks import (
     unpack_part,
 )
 from .user_guard import GuardedProblem
+from .user_trials import agreement_of, own_class_warnings, try_entries
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -51,8 +56,11 @@ class Experiment:
     identity: str  # the hash of the run's identity
     hosts: list[str] = field(default_factory=list)  # of the neighbours
     constants: Array | None = None  # this node's problem constants, for an audit
-    mixes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Vectors in each call of `mix` per step, of each algorithm that is a user's own class."""
+    trials: dict[str, Trial] = field(default_factory=dict)
+    """What trying out has shown, of each algorithm that is a user's own class."""
+    places: list[MethodPlace] = field(default_factory=list)
+    """The places of this rank's algorithms: one, or in a stacked run those of all nodes."""
+    extra: ExtraColumns = NO_EXTRA
 
 
 def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
@@ -92,20 +100,20 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     try:
         own = on_every_rank(
             comm,
-            lambda: _make_own(config, place, start, ranks_here),
+            lambda: _make_own(config, MethodPlace(place, row, None), start, ranks_here),
             f"{config.problem} is being made and tried out",
         )
-        if is_custom(config.problem) or own.mixes:
-            require_agreement(comm.allgather((own.problem.dim, own.mixes)))
+        if is_custom(config.problem) or own.trials:
+            require_agreement(config.parse_problem()[0], comm.allgather(own.agreement))
         facts["exchange"] = _choose_exchange(node, auto, 2 * own.x1.nbytes)
     except UserError:
         node.free()
         raise
     facts["problem"] = own.facts
-    facts.setdefault("warnings", []).extend(own_class_warnings(config, own.mixes))
+    facts.setdefault("warnings", []).extend(own_class_warnings(config, own.trials))
     return Experiment(
         config, node, own.problem, own.entries, own.x1, facts, directory, identity, hosts,
-        own.constants, own.mixes,
+        own.constants, own.trials, [own.place], own.extra,
     )  # fmt: skip
 
 
@@ -122,7 +130,8 @@ def _plan(
     network = build_network(config.graph, config.weights, n)
     facts.update(machine.run_facts(ranks, config.reproducible), graph=network.facts())
     identity, directory = identify(config, network.matrix, facts)
-    parts, starts = _problem_parts(config, n), _starts(config, n)
+    parts = _problem_parts(config, n)
+    starts = read_starts(config, n, facts["warnings"])
     if is_custom(config.problem):
         parts = pack_parts(config.problem, parts)  # an error of pickle's is one of the user's
     hosts = facts["hosts"]
@@ -140,28 +149,35 @@ class _Own(NamedTuple):
     problem: Any
     x1: Array
     entries: list[Entry]
-    mixes: dict[str, tuple[int, ...]]
+    trials: dict[str, Trial]
+    agreement: Agreement
     facts: dict[str, Any]
     constants: Array | None
+    place: MethodPlace
+    extra: ExtraColumns
 
 
-def _make_own(config: RunConfig, place: Place, start: Array | None, ranks_here: int) -> _Own:
+def _make_own(config: RunConfig, place: MethodPlace, start: Array | None, ranks_here: int) -> _Own:
     """Make this rank's problem, algorithms and x_1, and try out those of the user."""
     if config.reproducible:
         require_kernels()  # also here: each host has its own installation
     custom = is_custom(config.problem)
+    at = place.at
     if custom:
         config.parse_problem()  # the part may need the user's module
-        place = replace(place, part=unpack_part(config.problem, place.part))
-    problem = _make_problem(config, place)
+        at = replace(at, part=unpack_part(config.problem, at.part))
+    problem = _make_problem(config, at)
     _require_vectors(config, problem.dim, 1, ranks_here)
-    x1 = _first_estimate(config, problem.dim, start)
-    entries, mixes = _checked_entries(config, problem, x1)
     name = config.parse_problem()[0]
+    x1 = first_estimate(config, name, problem, start)
+    tried, kept = _try_problem(config, problem, x1)
+    place = MethodPlace(at, place.row, kept, name)
+    entries, trials = try_entries(config, problem, x1, place)
     facts = problem_facts(name, problem, custom)
     constants = _constants(config, problem) if config.audit else None
-    kept = GuardedProblem(name, problem) if custom else problem
-    return _Own(kept, x1, entries, mixes, facts, constants)
+    agreement = agreement_of(config, problem, x1, tried, trials)
+    extra = ExtraColumns(tried.metrics, tried.least)
+    return _Own(kept, x1, entries, trials, agreement, facts, constants, place, extra)
 
 
 def _constants(config: RunConfig, problem: Problem) -> Array:
@@ -200,29 +216,44 @@ def build_stacked(config: RunConfig) -> Experiment:
     from .identity import identify
 
     network = build_network(config.graph, config.weights, n)
-    problems: list[Any] = [
-        _make_problem(config, _place(config, node, n, part))
-        for node, part in enumerate(_problem_parts(config, n))
-    ]
-    name, custom = config.parse_problem()[0], is_custom(config.problem)
-    require_agreement([(each.dim, {}) for each in problems])
-    _require_vectors(config, problems[0].dim, n, 1)
-    x1 = np.stack([_first_estimate(config, problems[0].dim, start) for start in _starts(config, n)])
-    x1.flags.writeable = False
-    degrees = np.array([network.graph.degree[i] for i in range(n)])
-    node = StackedNode(network.matrix, degrees, config.reproducible)
-    entries, mixes = _checked_entries(config, problems[0], x1[0])
     facts = {**machine.run_facts(None, config.reproducible), "graph": network.facts()}
+    at = [_place(config, node, n, part) for node, part in enumerate(_problem_parts(config, n))]
+    problems: list[Any] = [_make_problem(config, place) for place in at]
+    name, custom = config.parse_problem()[0], is_custom(config.problem)
+    require_agreement(name, [Agreement(int(each.dim)) for each in problems])
+    _require_vectors(config, problems[0].dim, n, 1)
+    starts = read_starts(config, n, facts["warnings"])
+    firsts = [first_estimate(config, name, *each) for each in zip(problems, starts, strict=True)]
+    tried = [_try_problem(config, *each) for each in zip(problems, firsts, strict=True)]
+    require_agreement(
+        name,
+        [
+            agreement_of(config, problem, x1, each, {})
+            for problem, x1, (each, _) in zip(problems, firsts, tried, strict=True)
+        ],
+    )
+    places = [
+        MethodPlace(place, network.row(place.node), kept, name)
+        for place, (_, kept) in zip(at, tried, strict=True)
+    ]
+    entries, trials = try_entries(config, problems[0], firsts[0], places[0])
     facts["problem"] = problem_facts(name, problems[0], custom)
-    facts["warnings"] += own_class_warnings(config, mixes)
+    facts["warnings"] += own_class_warnings(config, trials)
     identity, directory = identify(config, network.matrix, facts)
     constants = np.stack([_constants(config, each) for each in problems]) if config.audit else None
-    if custom:
-        problems = [GuardedProblem(name, each) for each in problems]
-    problem = StackedProblem(problems)
+    degrees = np.array([network.graph.degree[i] for i in range(n)])
+    x1 = np.stack(firsts)
+    x1.flags.writeable = False
+    least = None
+    if tried[0][0].least is not None:
+        least = np.array([[each.least] for each, _ in tried])
     return Experiment(
-        config, node, problem, entries, x1, facts, directory, identity, [], constants, mixes
-    )
+        config,
+        StackedNode(network.matrix, degrees, config.reproducible),
+        StackedProblem([kept for _, kept in tried]),
+        entries, x1, facts, directory, identity, [], constants, trials, places,
+        ExtraColumns(tried[0][0].metrics, least),
+    )  # fmt: skip
 
 
 def _prepare_host(config: RunConfig, ranks_here: int) -> None:
@@ -282,7 +313,7 @@ def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
 
 def _place(config: RunConfig, node: int, nodes: int, part: Any) -> Place:
     dtype, seeds = config.numpy_dtype, config.seed_list
-    return Place(node, nodes, seeds, dtype, part, config.reproducible)
+    return Place(node, nodes, seeds, dtype, part, config.reproducible, config.data_dir)
 
 
 def _make_problem(config: RunConfig, place: Place) -> Problem:
@@ -300,40 +331,13 @@ def _require_vectors(config: RunConfig, dim: int, nodes: int, ranks_here: int) -
     require_memory(f"a run with {dim:,} dimensions", size, ranks_here)
 
 
-def _checked_entries(
-    config: RunConfig, problem: Problem, x1: Array
-) -> tuple[list[Entry], dict[str, tuple[int, ...]]]:
-    """Return the algorithms, after trying out the classes that come from the user.
+def _try_problem(config: RunConfig, problem: Problem, x1: Array) -> tuple[Tried, Any]:
+    """Try out a user's problem; return what that has shown, and the problem, guarded from now on.
 
-    Return also the number of vectors in each call of `mix` by these.
+    One of the package is returned as it is.
     """
-    if is_custom(config.problem):
-        check_problem(config.parse_problem()[0], problem, x1)
-    entries = config.entries()
-    mixes = {
-        entry.label: check_algorithm(entry.label, entry.algorithm, problem, x1)
-        for entry in entries
-        if entry.custom
-    }
-    return entries, mixes
-
-
-def _starts(config: RunConfig, nodes: int) -> list[Array | None]:
-    """Return each node's x_1 from the file of --x1, None each without such a file."""
-    if config.x1 is None:
-        return [None] * nodes
-    x1 = read_array(Path(config.x1))
-    if x1.ndim not in (1, 2) or (x1.ndim == 2 and len(x1) != nodes):
-        raise UserError(f"{config.x1} has shape {x1.shape}, not (d,) or ({nodes}, d)")
-    return list(np.broadcast_to(x1, (nodes, x1.shape[-1])))
-
-
-def _first_estimate(config: RunConfig, dim: int, start: Array | None) -> Array:
-    """Return x_1 of one node for all seeds: zeros, or `start` for each seed."""
-    x1 = np.zeros((config.seeds, dim), config.numpy_dtype)
-    if start is not None and len(start) != dim:
-        raise UserError(f"{config.x1} is for {len(start)} dimensions, but the problem has {dim}")
-    if start is not None:
-        x1[:] = cast(str(config.x1), start, config.numpy_dtype)
-    x1.flags.writeable = False  # in a comparison all algorithms start from this array
-    return x1
+    name = config.parse_problem()[0]
+    if not is_custom(config.problem):
+        return Tried((), known_least(name, problem, custom=False)), problem
+    tried = check_problem(name, problem, x1)
+    return tried, GuardedProblem(name, problem, tried.metrics)

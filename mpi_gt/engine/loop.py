@@ -16,6 +16,7 @@ from ..problems.straggler import Straggler
 from .build import Experiment
 from .checkpointer import Checkpointer
 from .metrics import measure
+from .place import MethodPlace, Placed
 from .user_guard import GuardedAlgorithm
 
 if TYPE_CHECKING:
@@ -71,6 +72,52 @@ class NoRecorder:
     save_output = stop = close = keep_profile = audit = _nothing
 
 
+class Method:
+    """The `init` and `step` of one algorithm on this rank, or on all nodes of a stacked run.
+
+    As a context manager it ends what it has started, the threads of a stacked run node by node.
+    """
+
+    def __init__(self, experiment: Experiment, entry: Entry) -> None:
+        places, trial = experiment.places, experiment.trials.get(entry.label)
+
+        def guarded(place: MethodPlace) -> Any:
+            if trial is None:  # a class of the package
+                return Placed(entry.algorithm, place)
+            return GuardedAlgorithm(entry.label, entry.algorithm, trial.counts, place)
+
+        plain = Placed(entry.algorithm, places[0])
+        self._recordable: Placed | None = plain
+        self._reproducible = experiment.config.reproducible
+        self._close: Callable[[], None] | None = None
+        if experiment.config.stacked and (plain.asks or (trial is not None and trial.by_node)):
+            from ..comm.by_node import NodeByNode  # few runs need it
+
+            problems, rows = [p.problem for p in places], [p.row for p in places]
+            by_node = NodeByNode(list(map(guarded, places)), experiment.node, problems, rows)
+            self._called: Any = by_node
+            self._recordable, self._close = None, by_node.close
+        else:
+            self._called = guarded(places[0])
+        self.init: Callable[..., Any] = self._called.init
+
+    def step(self, start: Any) -> Callable[..., Any]:
+        """Return the compiled step for States like `start`, or else one that may be guarded."""
+        if self._recordable is not None:
+            step = compiled(self._recordable, start, self._reproducible)
+            if step != self._recordable.step:
+                return step
+        step = self._called.step
+        return step
+
+    def __enter__(self) -> "Method":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._close is not None:
+            self._close()
+
+
 def solve(
     experiment: Experiment,
     entry: Entry,
@@ -85,9 +132,6 @@ def solve(
     step. The seconds leave out measurements, checkpoints and `observe`.
     """
     config, node, problem = experiment.config, experiment.node, experiment.problem
-    algorithm: Any = entry.algorithm
-    if entry.custom:
-        algorithm = GuardedAlgorithm(entry.label, algorithm, experiment.mixes[entry.label])
     gradient = phases.time_gradient(_gradient(experiment))
     tracks = getattr(entry.algorithm, "tracks", False)  # optional in a user's class
     seeds = config.seed_list
@@ -99,20 +143,21 @@ def solve(
         # on crowded cores each further Python call misses the cache
         seconds = clock.pause()
         phases.enter(METRIC)
-        measured = measure(node, problem, state, tracks, seeds)
+        measured = measure(node, problem, state, tracks, seeds, experiment.extra)
         if measured is not None:
             phases.enter(LOGGING)
             recorder.write(entry.label, t, seconds, measured)
         phases.enter(UNATTRIBUTED)
         clock.resume()
 
-    with np.errstate(all="ignore"):  # `measure` reports values that are not finite, once
-        start = algorithm.init(experiment.x1, partial(problem.gradient, 1))
+    # `measure` reports values that are not finite, once
+    with np.errstate(all="ignore"), Method(experiment, entry) as method:
+        start = method.init(experiment.x1, partial(problem.gradient, 1))
         begin, state, passed = checkpointer.restore(entry.label, start)
         clock = Clock(passed)
         if begin == 0 or (begin == config.iterations and begin % config.log_interval):
             log(begin, state)
-        step = phases.time_step(_step(entry, algorithm, start, config.reproducible))
+        step = phases.time_step(method.step(start))
         last, log_interval = config.iterations, config.log_interval
         advance = node.stepper(step, gradient, last)
         checkpointer.poll_stop(begin + 1)
@@ -131,12 +176,6 @@ def solve(
             checkpointer.schedule_next_event(t, log_interval if observe is None else 1)
     phases.close()
     return states[-1].x, clock.seconds
-
-
-def _step(entry: Entry, algorithm: Any, start: Any, reproducible: bool) -> Callable[..., Any]:
-    """Return the compiled step, or else that of `algorithm`, which may guard a user's class."""
-    step = compiled(entry.algorithm, start, reproducible)
-    return algorithm.step if step == entry.algorithm.step else step
 
 
 def _gradient(experiment: Experiment) -> Callable[[int, Array], Array]:

@@ -1,7 +1,7 @@
 """The metrics: loss, gradient norm, consensus, gap and tracking error over all nodes, per seed."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..comm.base import NodeLike
 from ..errors import Diverged
+from .extra_columns import NO_EXTRA, ExtraColumns
 
 Array = NDArray[Any]
 
-CONSENSUS, BYTES, SUSPECT, LOSS, ACCURACY = range(5)  # the first columns of the local metrics
+CONSENSUS, BYTES, SUSPECT, LOSS = range(4)  # the first columns of the local metrics
 LARGE = 1e150  # as in local_metrics.c: smaller entries cannot make any metric infinite
 
 
@@ -28,6 +29,7 @@ class Measurement:
     lost: Array | None  # True if `tracking` is larger than rounding explains
     accuracy: Array | None
     bytes: float  # of vectors per seed that all nodes together have sent so far
+    extra: Mapping[str, Array] = field(default_factory=dict)  # by name, of ExtraColumns
 
     @property
     def gap(self) -> Array:
@@ -36,7 +38,7 @@ class Measurement:
     @property
     def numbers(self) -> list[Array]:
         """Return all metrics that must be finite."""
-        numbers = (self.loss, self.gap, self.tracking, self.accuracy)
+        numbers = (self.loss, self.gap, self.tracking, self.accuracy, *self.extra.values())
         return [values for values in numbers if values is not None]
 
     def __str__(self) -> str:
@@ -44,7 +46,12 @@ class Measurement:
 
 
 def measure(
-    node: NodeLike, problem: Any, state: Any, tracks: bool, seeds: tuple[int, ...]
+    node: NodeLike,
+    problem: Any,
+    state: Any,
+    tracks: bool,
+    seeds: tuple[int, ...],
+    extra: ExtraColumns = NO_EXTRA,
 ) -> Measurement | None:
     """Return the exact metrics on root, None on the other ranks.
 
@@ -56,13 +63,15 @@ def measure(
     loss, gradient = problem.evaluate(xbar)
     accuracy = getattr(problem, "accuracy", None)
     scores = (loss,) if accuracy is None else (loss, accuracy(xbar))
+    scores += extra.values(problem, xbar, loss)
     vectors = (gradient, state.s, state.g) if tracks else (gradient,)
     local = _local_metrics(node.bytes_sent, state, xbar, scores, vectors)
     means = node.mean(local, everywhere=False)
     suspect = node.broadcast_flag(means is not None and bool(means[0, SUSPECT]))
     measured = None
     if means is not None:
-        measured = _from_means(means, len(scores) > 1, len(vectors), state.x.dtype, node.nodes)
+        columns = ["loss", *([] if accuracy is None else ["accuracy"]), *extra.names]
+        measured = _from_means(means, columns, len(vectors), state.x.dtype, node.nodes)
     if suspect:
         at_mean = (loss, gradient, local[..., CONSENSUS])
         _require_finite(node, state, at_mean, measured, seeds)
@@ -70,12 +79,16 @@ def measure(
 
 
 def _from_means(
-    means: Array, accuracy: bool, vectors: int, dtype: np.dtype[Any], nodes: int
+    means: Array, names: Sequence[str], vectors: int, dtype: np.dtype[Any], nodes: int
 ) -> Measurement:
-    """Build the Measurement from the mean of the local metrics over all nodes."""
-    columns = ACCURACY + accuracy
-    dim = (means.shape[-1] - columns) // vectors
-    begins = range(columns, means.shape[-1], dim)
+    """Build the Measurement from the mean of the local metrics over all nodes.
+
+    `names` are those of the columns from LOSS on, before the vectors.
+    """
+    columns = {name: means[:, LOSS + index] for index, name in enumerate(names)}
+    first = LOSS + len(columns)
+    dim = (means.shape[-1] - first) // vectors
+    begins = range(first, means.shape[-1], dim)
     gradient, *tracked = (means[:, begin : begin + dim] for begin in begins)
     tracking = lost = None
     if tracked:
@@ -84,13 +97,14 @@ def _from_means(
         tolerance = 1e-8 if dtype == np.float64 else 1e-3
         lost = tracking > tolerance * (1 + np.sqrt(_norm2(g)))
     return Measurement(
-        loss=means[:, LOSS],
+        loss=columns.pop("loss"),
         grad_norm2=_norm2(gradient),
         consensus=means[:, CONSENSUS],
         tracking=tracking,
         lost=lost,
-        accuracy=means[:, ACCURACY] if accuracy else None,
+        accuracy=columns.pop("accuracy", None),
         bytes=round(means[0, BYTES] * nodes) / len(means),  # exact up to 2^51 bytes (2 PB)
+        extra=columns,
     )
 
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..plots.audit import draw_audit
 from ..plots.metrics import draw_comparison, draw_run, draw_sweep
 from ..rundir.atomic import write_json
 from ..rundir.layout import clear
-from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow
+from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow, row_type
 from ..rundir.run_directory import RunDirectory
 from ..rundir.run_json import process_facts, require_facts
 from ..rundir.summary import mean_of, summarise, sweep_of
@@ -25,12 +25,18 @@ from .metrics import Measurement
 
 Array = NDArray[Any]
 
+FLAT = np.finfo(np.float64).eps ** 2
+"""The largest gap at the start that is no more than the rounding of a gradient of size 1."""
+
 
 class Recorder:
     """The recorder of root: keeps all rows, writes the run directory if any, shows progress."""
 
-    def __init__(self, config: RunConfig, facts: Mapping[str, Any]) -> None:
-        self._rows: list[MetricsRow] = []
+    def __init__(
+        self, config: RunConfig, facts: Mapping[str, Any], extra: Sequence[str] = ()
+    ) -> None:
+        self._extra = tuple(extra)  # the columns of metrics.csv after the known ones
+        self._rows: list[Any] = []
         self._blocks: list[MetricsBlock] = []  # not yet turned into rows: that is done on demand
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
@@ -46,6 +52,7 @@ class Recorder:
         self._config = config
         self._seeds = config.seed_list
         self._before_last: dict[str, Any] | None = None
+        self._warned_of_flat_start = False
         self._progress = choose_progress(config.iterations, config.quiet)
         self._save()
         for warning in self.facts["warnings"]:
@@ -58,7 +65,7 @@ class Recorder:
     def rows(self) -> list[dict[str, Any]]:
         return [row._asdict() for row in self._all_rows()]
 
-    def _all_rows(self) -> list[MetricsRow]:
+    def _all_rows(self) -> list[Any]:
         for block in self._blocks:
             self._rows += block.rows()
         self._blocks.clear()
@@ -70,7 +77,7 @@ class Recorder:
         if self.directory:
             # on --resume the checkpoints stay: perhaps just this host does not see them
             clear(self.directory.path, state=not self._config.resume)
-            self.directory.begin()
+            self.directory.begin(self._extra)
         self._save()
 
     def finished(self, labels: Iterable[str]) -> list[str]:
@@ -96,7 +103,10 @@ class Recorder:
         """
         assert self.directory is not None
         mark = mark or self.facts["progress"][done[-1]]["metrics"]
-        self._rows = [MetricsRow(**row) for row in self.directory.rows_until(mark) or []]
+        # a run that an older version began may lack a column: it goes on without
+        self._extra = self.directory.extra_columns()
+        row_class = row_type(self._extra)
+        self._rows = [row_class(**row) for row in self.directory.rows_until(mark) or []]
         self.directory.truncate_metrics(mark)
         clear(self.directory.path, state=False)
         for name in ("results", "progress"):
@@ -135,9 +145,10 @@ class Recorder:
             label,
             self._seeds,
             iteration,
-            [None if values is None else values.tolist() for values in columns],
+            [_listed(values) for values in columns],
             round(seconds, 6),
             int(measured.bytes),
+            [(name, _listed(measured.extra.get(name))) for name in self._extra],
         )
         self._blocks.append(block)
         if self.directory:
@@ -146,7 +157,21 @@ class Recorder:
             self.directory.append(block)
         if measured.lost is not None and measured.lost.any():
             self._warn_of_lost_message(list(block.rows())[int(np.argmax(measured.lost))])
+        if iteration == 0:
+            self._warn_of_flat_start(measured)
         self._progress.update(iteration, lambda: f"{measured}  {seconds:.1f} s")
+
+    def _warn_of_flat_start(self, measured: Measurement) -> None:
+        """Warn once if the gradient at the start is zero: a saddle point looks like a solution."""
+        flat = np.flatnonzero(measured.gap <= FLAT)
+        if len(flat) and not self._warned_of_flat_start:
+            self._warned_of_flat_start = True
+            seed = self._seeds[flat[0]]
+            self.warn(
+                f"the gradient of f is zero at the start x_1 of seed {seed}: the start is a "
+                "minimiser, or a saddle point, which a gap of zero does not tell apart; --x1 and "
+                "the problem's start() choose another"
+            )
 
     def _warn_of_lost_message(self, row: MetricsRow) -> None:
         """Warn of the first tracking error only: once there, such an error stays."""
@@ -170,7 +195,8 @@ class Recorder:
             last = self._all_rows()[-self._config.seeds :]
             self.facts["results"][label] = {
                 "final": {
-                    metric: mean_of([getattr(row, metric) for row in last]) for metric in METRICS
+                    metric: mean_of([getattr(row, metric) for row in last])
+                    for metric in (*METRICS, *self._extra)
                 },
                 "seconds_per_iteration": seconds / self._config.iterations,
                 "bytes_sent": last[0].bytes * self._config.seeds,
@@ -269,6 +295,11 @@ class Recorder:
     def _save(self) -> None:
         if self.directory:
             write_json(self.directory.path / "run.json", self.facts)
+
+
+def _listed(values: Array | None) -> list[float] | None:
+    numbers: list[float] | None = None if values is None else values.tolist()
+    return numbers
 
 
 def _now() -> str:

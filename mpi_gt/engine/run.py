@@ -279,7 +279,7 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Recorder
     def make() -> "Recorder":
         from .recorder import Recorder  # not on other ranks: it imports figures and tables
 
-        return Recorder(experiment.config, experiment.facts)
+        return Recorder(experiment.config, experiment.facts, experiment.extra.names)
 
     if experiment.config.stacked or comm is None:
         return make()

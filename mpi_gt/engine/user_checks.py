@@ -6,23 +6,32 @@ microseconds, where the run itself would hang or end in one traceback per rank.
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config import RunConfig
 from ..errors import UserError
-from ..user_classes import call_user_code, is_custom
+from ..rundir.metrics_csv import RESERVED, is_column_name
+from ..user_classes import call_user_code
+from .place import MethodPlace, Placed
 
 Array = NDArray[Any]
 
 LARGEST = 2**53  # dimensions of any problem
 
 
-def check_problem(name: str, problem: Any, x: Array) -> None:
+class Tried(NamedTuple):
+    """What trying out a problem has shown."""
+
+    metrics: tuple[str, ...] = ()  # the names of its own metrics
+    least: float | None = None  # its share of f*, if it is known
+
+
+def check_problem(name: str, problem: Any, x: Array) -> Tried:
     """Raise UserError unless the problem's methods return what a run needs, at x (seeds, dim)."""
     gradient = call_user_code(f"{name}.gradient", lambda: problem.gradient(1, x))
     require_like(f"{name}.gradient", gradient, x.shape, x.dtype)
@@ -35,6 +44,57 @@ def check_problem(name: str, problem: Any, x: Array) -> None:
     if hasattr(problem, "test_score"):
         score = call_user_code(f"{name}.test_score", lambda: problem.test_score(xbar))
         require_like(f"{name}.test_score", score, (len(x) + 1,))
+    metrics: Any = {}
+    if hasattr(problem, "metrics"):
+        metrics = call_user_code(f"{name}.metrics", lambda: problem.metrics(xbar))
+        require_metrics(f"{name}.metrics", metrics, xbar)
+    return Tried(tuple(metrics), known_least(name, problem))
+
+
+def require_metrics(
+    what: str, metrics: Any, x: Array, names: tuple[str, ...] | None = None
+) -> None:
+    """Raise UserError unless `metrics` holds one finite number per seed by name, at x.
+
+    `names`, if given, are those of the first call. Numbers at an x that is not moderate may be
+    anything: the run has diverged, and will say so.
+    """
+    if not isinstance(metrics, Mapping):
+        raise UserError(
+            f"{what} must return a dictionary of arrays (seeds,) by name, not {_kind(metrics)}"
+        )
+    for name in metrics:
+        if not is_column_name(name):
+            raise UserError(f"{what}: {name!r} cannot name a column: it is not an identifier")
+        if name in RESERVED:
+            raise UserError(f"{what}: {name!r} cannot name a column: the run has its own")
+    if names is not None and set(metrics) != set(names):
+        now, before = (", ".join(map(repr, each)) or "nothing" for each in (metrics, names))
+        raise UserError(f"{what} must return the same names at all times: {before}, not {now}")
+    moderate = bool((np.abs(x) < 1e100).all())
+    for name, values in metrics.items():
+        require_like(f"{what}: {name!r}", values, x.shape[:-1])
+        bad = np.flatnonzero(~np.isfinite(values))
+        if moderate and len(bad):
+            raise UserError(
+                f"{what}: {name!r} is {values[bad[0]]} for the seed in row {bad[0]}, not a finite "
+                "number"
+            )
+
+
+def known_least(name: str, problem: Any, custom: bool = True) -> float | None:
+    """Return the problem's share of f*, None if it is not known."""
+    if not hasattr(problem, "least_value"):
+        return None
+    what = f"{name}.least_value"
+    least = call_user_code(what, problem.least_value, custom)
+    if least is None:
+        return None
+    if isinstance(least, bool) or not isinstance(least, int | float | np.number):
+        raise UserError(f"{what} must return a number or None, not {_kind(least)}")
+    if not np.isfinite(least):
+        raise UserError(f"{what} must be finite, not {least}")
+    return float(least)
 
 
 def require_evaluation(name: str, answer: Any, shape: tuple[int, ...]) -> None:
@@ -56,24 +116,50 @@ def require_dimension(name: str, problem: Any) -> None:
         raise UserError(f"problem {name}: dim must be at most {LARGEST}")
 
 
-def require_agreement(by_node: Sequence[tuple[int, Mapping[str, tuple[int, ...]]]]) -> None:
-    """Raise UserError unless all nodes have the same `dim` and mix the same numbers of vectors.
+class Agreement(NamedTuple):
+    """What must be the same on all nodes."""
 
-    `by_node` holds these of every node; the numbers are those of each step, by algorithm.
-    """
-    dim, mixes = by_node[0]
-    for node, (other_dim, other_mixes) in enumerate(by_node):
-        if other_dim != dim:
+    dim: int
+    mixes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    """The number of vectors in each call of `mix` by a step, by algorithm."""
+    metrics: tuple[str, ...] = ()
+    least_known: bool = False
+    start: str = ""  # the digest of x_1; "": it may differ
+
+
+def require_agreement(problem: str, by_node: Sequence[Agreement]) -> None:
+    """Raise UserError unless all nodes agree; `by_node` holds what each of them has."""
+    first = by_node[0]
+    for node, other in enumerate(by_node):
+        where = f"on node 0 and {{}} on node {node}"
+        if other.dim != first.dim:
             raise UserError(
-                f"the problem's dim must be the same on all nodes: it is {dim} on node 0 and "
-                f"{other_dim} on node {node}"
+                f"the problem's dim must be the same on all nodes: it is {first.dim} "
+                f"{where.format(other.dim)}"
             )
-        for label, counts in mixes.items():
-            if other_mixes[label] != counts:
+        for label, counts in first.mixes.items():
+            if other.mixes[label] != counts:
                 raise UserError(
                     f"{label}.step must mix the same numbers of vectors on all nodes: they are "
-                    f"{list(counts)} on node 0 and {list(other_mixes[label])} on node {node}"
+                    f"{list(counts)} {where.format(list(other.mixes[label]))}"
                 )
+        if other.metrics != first.metrics:
+            raise UserError(
+                f"{problem}.metrics must return the same names in the same order on all nodes: "
+                f"they are {list(first.metrics)} {where.format(list(other.metrics))}"
+            )
+        if other.least_known != first.least_known:
+            known, unknown = (node, 0) if other.least_known else (0, node)
+            raise UserError(
+                f"{problem}: the least value of f must be known on all nodes or on none: it is "
+                f"on node {known} and is not on node {unknown}"
+            )
+        if other.start != first.start:
+            raise UserError(
+                f"{problem}.start must return the same x_1 on every node, but nodes 0 and {node} "
+                "differ: draw it with place.random(..., shared=True), or let the class say "
+                "start_differs = True"
+            )
 
 
 def problem_facts(name: str, problem: Any, custom: bool) -> dict[str, Any]:
@@ -124,80 +210,82 @@ def unpack_part(name: str, packed: bytes) -> Any:
     return call_user_code(f"receiving a part of {name}.parts", lambda: pickle.loads(packed))
 
 
-def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array) -> tuple[int, ...]:
+class Trial(NamedTuple):
+    """What trying out an algorithm has shown."""
+
+    counts: tuple[int, ...]  # of the vectors in each call of `mix` by a step
+    by_node: bool  # it looks at its place or at each neighbour: not for all nodes at once
+
+
+def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array, place: MethodPlace) -> Trial:
     """Raise UserError unless init and step return States of arrays like x.
 
-    Return the number of vectors in each call of `mix` by a step.
-
-    `mix` here returns each vector unchanged. The arrays passed to the algorithm are read-only,
-    and it must wait exactly once for each result of `mix`.
+    `mix` here returns each vector unchanged, and `mix.each` as if it came from every neighbour.
+    The arrays passed to the algorithm are read-only, and it must wait exactly once for each
+    result of `mix`.
     """
+    placed = call_user_code(f"{name}: reading the signatures", lambda: Placed(algorithm, place))
 
     def gradient(t: int, x: Array) -> Array:
         return frozen(problem.gradient(t, x))
 
-    state = call_user_code(f"{name}.init", lambda: algorithm.init(frozen(x), partial(gradient, 1)))
+    state = call_user_code(f"{name}.init", lambda: placed.init(frozen(x), partial(gradient, 1)))
     require_state(f"{name}.init", algorithm, state, x)
     for array in state:
         frozen(array)
-    mix = _IdentityMix(f"{name}.step", x)
-    state = call_user_code(
-        f"{name}.step", lambda: algorithm.step(1, state, mix, partial(gradient, 2))
-    )
+    mix = _IdentityMix(f"{name}.step", x, place.neighbours)
+    state = call_user_code(f"{name}.step", lambda: placed.step(1, state, mix, partial(gradient, 2)))
     require_state(f"{name}.step", algorithm, state, x)
     if any(result.waited != 1 for result in mix.results):
         raise UserError(f"{name}.step must wait once for each result of mix")
-    return tuple(mix.counts)
-
-
-def own_class_warnings(config: RunConfig, mixes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Return warnings about classes of the user's: no mixing, and bits that are up to them.
-
-    `mixes` holds the number of vectors in each call of `mix`, of each algorithm that is one.
-    """
-    warnings = [
-        f"{name}.step never calls mix: its nodes work on their own, and do not approach each other"
-        for name, counts in mixes.items()
-        if not counts and (config.n or 1) > 1
-    ]
-    own = [config.parse_problem()[0]] if is_custom(config.problem) else []
-    if config.reproducible and (own := [*own, *mixes]):
-        warnings.append(
-            f"reproducible: whether {', '.join(own)} gives the same bits on every processor is up "
-            "to its code: products of matrices, exp and log of numpy do not"
-        )
-    return warnings
+    return Trial(tuple(mix.counts), mix.apart or placed.asks)
 
 
 class _IdentityMix:
-    """A mix without neighbours: each result is the vector itself."""
+    """A mix without messages: each result is the vector itself, or one copy per neighbour."""
 
-    def __init__(self, caller: str, x: Array) -> None:
+    def __init__(self, caller: str, x: Array, neighbours: tuple[int, ...]) -> None:
         self._caller = caller
         self._x = x
+        self._neighbours = neighbours
         self.results: list[_Pending] = []
         self.counts: list[int] = []  # of the vectors in each call
+        self.apart = False  # True: `each` was called
 
     def __call__(self, *vectors: Array) -> "_PendingVectors":
+        self._check(vectors)
+        return self._keep(_Pending(vector.copy()) for vector in vectors)
+
+    def each(self, *vectors: Array) -> "_PendingVectors":
+        self._check(vectors)
+        self.apart = True
+        return self._keep(
+            _Pending({neighbour: vector.copy() for neighbour in self._neighbours})
+            for vector in vectors
+        )
+
+    def _check(self, vectors: tuple[Array, ...]) -> None:
         if not vectors:
             raise UserError(f"{self._caller}: mix was called without a vector")
         what = f"{self._caller}: the argument of mix"
         for vector in vectors:
             require_like(what, vector, self._x.shape, self._x.dtype)
-        results = _PendingVectors(_Pending(vector) for vector in vectors)
+
+    def _keep(self, pending: "Iterable[_Pending]") -> "_PendingVectors":
+        results = _PendingVectors(pending)
         self.results += results
-        self.counts.append(len(vectors))
+        self.counts.append(len(results))
         return results
 
 
 class _Pending:
     """A result of mix that counts how often it is waited for."""
 
-    def __init__(self, value: Array) -> None:
-        self._value = value.copy()
+    def __init__(self, value: Any) -> None:
+        self._value = value
         self.waited = 0
 
-    def wait(self) -> Array:
+    def wait(self) -> Any:
         self.waited += 1
         return self._value
 
@@ -205,7 +293,7 @@ class _Pending:
 class _PendingVectors(tuple[_Pending, ...]):
     """All results of one call of mix; `wait` is for a call with a single vector."""
 
-    def wait(self) -> Array:
+    def wait(self) -> Any:
         (only,) = self
         return only.wait()
 

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from ..errors import UserCodeError, UserError
 from ..user_classes import blame
-from .user_checks import frozen, require_evaluation, require_like, require_state
+from .place import MethodPlace, Placed
+from .user_checks import (
+    frozen,
+    require_evaluation,
+    require_like,
+    require_metrics,
+    require_state,
+)
 
 Array = NDArray[Any]
 
@@ -24,9 +31,10 @@ EVERY_STEP = "every step must mix the same numbers of vectors, on every node"
 class GuardedProblem:
     """A user's problem whose results are checked at each call; its inputs are read-only."""
 
-    def __init__(self, name: str, problem: Any) -> None:
+    def __init__(self, name: str, problem: Any, metrics: tuple[str, ...] = ()) -> None:
         self._name = name
         self._problem = problem
+        self._metrics = metrics  # the names of its own metrics when it was tried out
         self.dim = int(problem.dim)
 
     def __getattr__(self, name: str) -> Any:
@@ -58,6 +66,14 @@ class GuardedProblem:
 
         return self._call(f"{self._name}.evaluate", self._problem.evaluate, x, check)
 
+    def metrics(self, x: Array) -> Any:
+        what = f"{self._name}.metrics"
+
+        def check(made: Any) -> None:
+            require_metrics(what, made, x, self._metrics)
+
+        return self._call(what, self._problem.metrics, x, check)
+
     def _call(
         self, what: str, method: Callable[[Array], Any], x: Array, check: Callable[[Any], None]
     ) -> Any:
@@ -77,20 +93,24 @@ class GuardedAlgorithm:
     with `varies = True` promises that its numbers change on all nodes alike.
     """
 
-    def __init__(self, label: str, algorithm: Any, counts: tuple[int, ...]) -> None:
+    def __init__(
+        self, label: str, algorithm: Any, counts: tuple[int, ...], place: MethodPlace
+    ) -> None:
         self._label = label
         self._algorithm = algorithm
+        self._placed = Placed(algorithm, place)
         self._counts = counts
         self._varies = bool(getattr(algorithm, "varies", False))
         self._fields: tuple[str, ...] = ()
         self._like = np.empty(0)  # of the shape and dtype of x, without memory of its own
         self._mix: Any = None
+        self._checked_mix = _CheckedMix(self)
         self._calls = 0  # of `mix` in this step
 
     def init(self, x: Array, grad: Callable[[Array], Array]) -> Any:
         what = f"{self._label}.init"
         try:
-            state = self._algorithm.init(x, grad)
+            state = self._placed.init(x, grad)
         except BaseException as error:
             raise blame(error, what)  # noqa: B904 (the same error)
         self._like = np.broadcast_to(np.zeros((), x.dtype), x.shape)
@@ -103,7 +123,7 @@ class GuardedAlgorithm:
     def step(self, t: int, state: Any, mix: Any, grad: Any) -> Any:
         self._mix, self._calls = mix, 0
         try:
-            made = self._algorithm.step(t, state, self._mix_checked, grad)
+            made = self._placed.step(t, state, self._checked_mix, grad)
         except BaseException as error:
             raise blame(error, f"{self._label}.step at iteration {t}")  # noqa: B904
         self._require_step(t, made)
@@ -124,7 +144,8 @@ class GuardedAlgorithm:
         if not all(_is_alike(array, self._like) for array in made):
             _require(at, lambda: require_state(what, self._algorithm, made, self._like))
 
-    def _mix_checked(self, *vectors: Array) -> Any:
+    def checked(self, vectors: tuple[Array, ...]) -> Any:
+        """Return the mix of this step; raise UserCodeError if these vectors are not expected."""
         calls, self._calls = self._calls, self._calls + 1
         expected = self._counts[calls] if calls < len(self._counts) else 0
         if len(vectors) != expected and not self._varies:
@@ -138,7 +159,20 @@ class GuardedAlgorithm:
                     require_like("the argument of mix", vector, self._like.shape, self._like.dtype)
                 except UserError as error:
                     raise UserCodeError(str(error)) from None
-        return self._mix(*vectors)
+        return self._mix
+
+
+class _CheckedMix:
+    """The `mix` that a guarded step gets."""
+
+    def __init__(self, guard: GuardedAlgorithm) -> None:
+        self._guard = guard
+
+    def __call__(self, *vectors: Array) -> Any:
+        return self._guard.checked(vectors)(*vectors)
+
+    def each(self, *vectors: Array) -> Any:
+        return self._guard.checked(vectors).each(*vectors)
 
 
 def _is_alike(value: Any, like: Array) -> bool:

@@ -107,6 +107,21 @@ static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t coun
     return transfer_call((PyObject *)transfer, vectors, given, NULL);
 }
 
+/* mix.each(vector, ...): send the vectors in the same way; the results of the transfer have an
+   attribute `each` with one pending result per vector that keeps the neighbours apart. */
+static PyObject *mix_each(PyObject *thing, PyObject *const *vectors, Py_ssize_t count) {
+    PyObject *results = mix_call(thing, vectors, count, NULL);
+    if (!results) return NULL;
+    PyObject *apart = PyObject_GetAttrString(results, "each");
+    Py_DECREF(results);
+    return apart;
+}
+
+static PyMethodDef mix_methods[] = {
+    {"each", (PyCFunction)(void (*)(void))mix_each, METH_FASTCALL,
+     "Send vectors to the neighbours; the results hold every neighbour's vector apart."},
+    {NULL, NULL, 0, NULL}};
+
 /* Mix(make): make(vector, ...) returns a Transfer for as many vectors of that shape and dtype. */
 static PyObject *mix_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *make;
@@ -144,6 +159,7 @@ PyTypeObject MixType = {
     .tp_vectorcall_offset = offsetof(Mix, vectorcall),
     .tp_call = PyVectorcall_Call,
     .tp_new = mix_new,
+    .tp_methods = mix_methods,
     .tp_traverse = mix_traverse,
     .tp_clear = mix_clear,
     .tp_dealloc = mix_free,

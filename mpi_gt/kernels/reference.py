@@ -137,6 +137,20 @@ class Transfer:
 
     def collect(self, index: int) -> Array:
         """Wait for vector `index` from every neighbour, and return the mixed vector."""
+        received, own = self._await_vector(index)
+        total = self._weighted_sum(received, own)
+        self._stamp(is_end=True)
+        return total
+
+    def receive(self, index: int) -> Array:
+        """Wait for vector `index`; return a copy of what came, one row per neighbour."""
+        received, _ = self._await_vector(index)
+        copy = received.copy()
+        self._stamp(is_end=True)
+        return copy
+
+    def _await_vector(self, index: int) -> tuple[Array, Array]:
+        """Wait for vector `index` from every neighbour; return what came, and this node's own."""
         if not self.pending >> index & 1:
             raise RuntimeError("this result of mix was waited for already")
         self.pending ^= 1 << index
@@ -144,9 +158,7 @@ class Transfer:
         self._stamp(is_end=False)
         if not self._arrived[message]:
             self._receive(message)
-        total = self._weighted_sum(received, own)
-        self._stamp(is_end=True)
-        return total
+        return received, own
 
     def _receive(self, message: int) -> None:
         node = self._node
@@ -195,6 +207,10 @@ class Mix:
             transfer = self._transfers[len(vectors)] = self._make(*vectors)
         self._last = transfer
         return transfer(*vectors)
+
+    def each(self, *vectors: Array) -> Any:
+        """Send the vectors in the same way; the results keep the neighbours' vectors apart."""
+        return self(*vectors).each
 
 
 class NextGradient:

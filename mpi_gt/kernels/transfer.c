@@ -52,6 +52,7 @@ typedef struct {
 
 typedef struct {
     PyArrayObject *own; /* the vector in the send buffer */
+    PyArrayObject *theirs; /* the vector as received, one row per neighbour */
     const void **rows;  /* the vectors to add up, in rank order */
     int message;
     Pool results;
@@ -144,21 +145,42 @@ static int receive(Transfer *self, int which) {
     return 0;
 }
 
-/* Wait for vector `index` from every neighbour, and return the mixed vector. */
-PyObject *transfer_collect(Transfer *self, int index) {
+/* Wait for vector `index` from every neighbour; the time until the caller's stamp is packing. */
+static int await_vector(Transfer *self, int index) {
     if (!(self->pending >> index & 1)) {
         PyErr_SetString(PyExc_RuntimeError, "this result of mix was waited for already");
-        return NULL;
+        return -1;
     }
     self->pending ^= 1ULL << index;
+    if (self->stamps && add_stamp(self->stamps, self->before)) return -1;
+    return receive(self, self->parts[index].message);
+}
+
+/* Wait for vector `index` from every neighbour, and return the mixed vector. */
+PyObject *transfer_collect(Transfer *self, int index) {
+    if (await_vector(self, index)) return NULL;
     Part *part = self->parts + index;
-    if (self->stamps && add_stamp(self->stamps, self->before)) return NULL;
-    if (receive(self, part->message)) return NULL;
     PyArrayObject *total = pool_take(&part->results, part->own);
     if (!total) return NULL;
     combine_rows(total, part->rows, self->weights);
     if (self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(total);
     return (PyObject *)total;
+}
+
+/* transfer.receive(index): wait for that vector from every neighbour and return a copy of what came,
+   one row per neighbour. */
+static PyObject *transfer_receive(PyObject *thing, PyObject *argument) {
+    Transfer *self = (Transfer *)thing;
+    long index = PyLong_AsLong(argument);
+    if (index == -1 && PyErr_Occurred()) return NULL;
+    if (index < 0 || index >= self->parts_used) {
+        PyErr_SetString(PyExc_ValueError, "the transfer has no such vector");
+        return NULL;
+    }
+    if (await_vector(self, (int)index)) return NULL;
+    PyObject *copy = PyArray_NewCopy(self->parts[index].theirs, NPY_CORDER);
+    if (copy && self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(copy);
+    return copy;
 }
 
 /* transfer.watch(stamps, before, after): from now on, stamp the time when packing and adding up
@@ -211,7 +233,7 @@ static int read_message(Transfer *self, PyObject *from, npy_intp place) {
         for (npy_intp row = 0, at = 0; at <= neighbours; at++)
             rows[at] = at == place ? PyArray_DATA(own) : PyArray_GETPTR1(theirs, row++);
         self->parts[self->parts_used++] =
-            (Part){.own = own, .rows = rows, .message = self->messages_used};
+            (Part){.own = own, .theirs = theirs, .rows = rows, .message = self->messages_used};
     }
     if (!fits) PyErr_SetString(PyExc_ValueError, "the buffers of a message do not match");
     self->messages_used++;
@@ -306,6 +328,8 @@ static PyMemberDef transfer_members[] = {
 static PyMethodDef transfer_methods[] = {
     {"watch", transfer_watch, METH_VARARGS,
      "watch(stamps, before, after): stamp the time when packing and adding up begin and end."},
+    {"receive", transfer_receive, METH_O,
+     "receive(index): wait for that vector from all neighbours; return one row for each."},
     {NULL, NULL, 0, NULL}};
 
 PyTypeObject TransferType = {

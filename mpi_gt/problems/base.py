@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class Place:
     reproducible
         True: the run is to give the same bits on every processor. The products of numpy do not;
         `mpi_gt.kernels.fixed_order` has some that do.
+    data_dir
+        The option --data-dir, where raw files of datasets are looked for.
     """
 
     node: int
@@ -40,6 +42,7 @@ class Place:
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float64))
     part: Any = None
     reproducible: bool = False
+    data_dir: str | None = None
 
     def random(
         self, seed: int, purpose: int, block: int = 0, shared: bool = False
@@ -54,7 +57,8 @@ class Place:
         seed
             One of `seeds`.
         purpose
-            A number of the problem's choice: each use of random numbers has its own.
+            A number of the problem's choice below 2^31: each use of random numbers has its own.
+            Methods have the numbers from 2^31 on (see `engine.place`).
         block
             The number of a block within one purpose.
         shared
@@ -68,6 +72,35 @@ class Place:
         key = np.array([seed, key_word(purpose, owner)], dtype=np.uint64)
         counter = np.array([0, block, 0, 0], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+    def dataset(
+        self, name: str, split: str = "iid", part: str = "train", split_seed: int = 0
+    ) -> tuple[Array, Array]:
+        """Return this node's rows of a dataset: features (rows, columns) and labels (rows,).
+
+        All nodes have the same number of rows, none of them twice; the remainder is left out.
+        Only these rows are read, and compared with their digests. A dataset that is not in the
+        cache is prepared first, by one process of each host.
+
+        Parameters
+        ----------
+        name
+            A name that `mpi-gt data list` shows, or synthetic.
+        split
+            How the rows are distributed over the nodes: iid, label (sorted) or dirichlet:CONC.
+        part
+            train or test.
+        split_seed
+            The seed of the split (and of the synthetic rows).
+
+        Returns
+        -------
+        tuple of arrays
+            The features in the dtype of the run, scaled, and the labels, from 0.
+        """
+        from .rows import rows_of_dataset  # here: few problems need it
+
+        return rows_of_dataset(self, name, split, part, split_seed)
 
 
 def key_word(purpose: int, owner: int) -> int:
@@ -193,8 +226,9 @@ class Problem(ABC):
     """One node's f_i, for all seeds at once.
 
     A subclass sets `dim`, the length of x. It may also have `constants()`, which returns the
-    Constants for the theory, `accuracy(x)` with one number per seed, and
+    Constants for the theory and for methods, `accuracy(x)` with one number per seed, and
     `test_score(x)` with the correctly classified test rows per seed, followed by all test rows.
+    The x of these two and of `metrics` is xbar, the mean over all nodes.
 
     Parameters
     ----------
@@ -207,6 +241,8 @@ class Problem(ABC):
     dim: int
     _kernel: Callable[[int, Array], Array] | None = None
     """A compiled function that the loop calls instead of `gradient`, with the same result."""
+    start_differs: ClassVar[bool] = False
+    """True if each node has a start of its own; else `start` must agree on all nodes."""
 
     @abstractmethod
     def __init__(self, place: Place, **options: Any) -> None: ...
@@ -242,6 +278,37 @@ class Problem(ABC):
         tuple of arrays
             The loss (seeds,) and the gradient (seeds, dim).
         """
+
+    def start(self, seed: int) -> Array:
+        """Return x_1 for one of the run's seeds, (dim,), the same on every node; by default zeros.
+
+        Random numbers that all nodes share are those of `place.random(seed, purpose, shared=True)`.
+        The option --x1 goes first.
+        """
+        return np.zeros(self.dim)
+
+    def metrics(self, x: Array) -> dict[str, Array]:
+        """Return numbers to be logged, by name: one number per seed each, (seeds,).
+
+        Each becomes a column of metrics.csv, the mean over all nodes. Names are identifiers, and
+        the same at all times and on all nodes.
+
+        Parameters
+        ----------
+        x
+            The mean of all nodes' points, (seeds, dim), in float64.
+        """
+        return {}
+
+    def least_value(self) -> float | None:
+        """Return this node's share of f*, the least value of f; None if it is not known.
+
+        It is the least value of f_i, if all nodes reach theirs at the same point. By default the
+        constants tell.
+        """
+        constants = getattr(self, "constants", None)
+        least = None if constants is None else constants().f_min
+        return least.value if least is not None and least.exact else None
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the data for run.json, the same on every node."""

@@ -176,13 +176,21 @@ class Huber(Problem):
         quadratic = self._solvable and (noise is None or self.threshold >= noise.c)
         slope = self.threshold * math.sqrt(self.dim * norm2)
         variance = noise.variance * frobenius2 if noise else 0.0
-        least = float(self._expected_huber(np.zeros(1))[0][0]) * self.dim
         return Constants(
             L=Constant(self._scale * norm2, quadratic),
             G=Constant(self._scale * slope, self.dim == 1),
             sigma2=Constant(self._scale**2 * variance, quadratic or noise is None),
-            f_min=Constant(self._scale * least, self._common),
+            f_min=Constant(self._least, self._common),
         )
+
+    def least_value(self) -> float | None:
+        """Return the mean loss of the noise alone, if all nodes have the same minimiser."""
+        return self._least if self._common else None
+
+    @property
+    def _least(self) -> float:
+        """The value of f_i at an x without residual."""
+        return self._scale * (float(self._expected_huber(np.zeros(1))[0][0]) * self.dim)
 
     def _times_phi(self, x: Array) -> Array:
         if self._phi.ndim == 2:

@@ -170,6 +170,9 @@ class Softmax(Problem):
             f_min=Constant(0.0, False),
         )
 
+    def least_value(self) -> None:
+        """Return None: the least value is not known."""
+
     @property
     def _wide(self) -> bool:
         # then the trace bounds the largest eigenvalue, which would take long to compute

@@ -15,6 +15,7 @@ from ..algorithms import full_name
 from ..errors import StorageError, UserError
 from ..rundir.atomic import write_atomic
 from ..rundir.curves import Curve
+from ..rundir.metrics_csv import SUBOPTIMALITY
 from .curves import page_data
 from .directories import ReportedDirectory, read_directories
 from .html import Html, badge, listed, plot, section, table, tag
@@ -28,6 +29,7 @@ METRICS = {
     "consensus": "consensus",
     "accuracy": "accuracy",
     "tracking": "tracking error",
+    SUBOPTIMALITY: "f(x̄) - f*",
 }
 ACROSS = {
     "iteration": "iteration",
@@ -78,7 +80,8 @@ def make_page(directories: list[ReportedDirectory], bundle: str) -> str:
             middle.append(section(title, *blocks, name=part))
     curve_data, note = page_data(curves, len(directories) > 1)
     top = [_runs(directories), _curves(curves, note), _summary(directories)]
-    data = {"figures": drawn, "curves": curve_data, "metrics": METRICS, "across": ACROSS}
+    metrics = _titles(curves)
+    data = {"figures": drawn, "curves": curve_data, "metrics": metrics, "across": ACROSS}
     return _fill(
         {
             "version": __version__,
@@ -141,12 +144,17 @@ def _runs(directories: list[ReportedDirectory]) -> Html:
     return section("Runs", overview, tag("div", *cards, class_="cards"), name="runs")
 
 
+def _titles(curves: list[Curve]) -> dict[str, str]:
+    """Return the metrics that were measured, with their titles; a problem's own by their names."""
+    measured = dict.fromkeys(metric for curve in curves for metric in curve.metrics)
+    known = {name: title for name, title in METRICS.items() if name in measured}
+    return {**known, **{name: name for name in measured if name not in METRICS}}
+
+
 def _curves(curves: list[Curve], note: str) -> Html:
     if not curves:
         return section("Curves", tag("p", "There are no measurements to draw."), name="curves")
-    measured = {metric for curve in curves for metric in curve.metrics}
-    metrics = {name: shown for name, shown in METRICS.items() if name in measured}
-    groups = {"metric": metrics, **SWITCHES}
+    groups = {"metric": _titles(curves), **SWITCHES}
     switches = [_switch(name, options) for name, options in groups.items()]
     return section(
         "Curves",

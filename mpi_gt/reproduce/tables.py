@@ -61,7 +61,8 @@ def write_results(study: "Study") -> list[Path]:
         results[label] = read_result(directory)
         own = read_rows(directory / "metrics.csv")
         _require_complete(directory / "metrics.csv", own, results[label])
-        rows += [{**row, "algorithm": label} for row in own]
+        # the combined table has the columns that all methods have
+        rows += [{**{name: row[name] for name in COLUMNS}, "algorithm": label} for row in own]
     target = study.directory
     write_csv(target / "metrics.csv", COLUMNS, rows)
     diverged = {label for label, run in results.items() if run["exit_code"]}

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..files import require_regular
-from .metrics_csv import METRICS, lines_of
+from .metrics_csv import METRICS, extra_columns, is_column_name, lines_of
 
 Array = NDArray[Any]
 
 NUMBERS = (*METRICS, "seconds", "bytes")
 
 Cells = dict[tuple[int, int], list[float]]
-"""By (seed, iteration): the numbers of one row, in the order of NUMBERS."""
+"""By (seed, iteration): the numbers of one row, in the order of NUMBERS, then the other columns."""
 
 
 @dataclass
@@ -64,23 +64,24 @@ def read_curves(path: Path, run: str) -> tuple[list[Curve], list[str]]:
     try:
         require_regular(path)
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
-            by_algorithm, bad = _cells(csv.reader(lines_of(file)))
+            by_algorithm, extra, bad = _cells(csv.reader(lines_of(file)))
     except (OSError, csv.Error, UserError) as error:
         return [], [f"metrics.csv cannot be read: {error}"]
     lines = "1 line" if bad == 1 else f"{bad} lines"
     troubles = [f"metrics.csv: skipped {lines}, incomplete or not numeric"] if bad else []
-    return [_curve(run, label, cells) for label, cells in by_algorithm.items()], troubles
+    return [_curve(run, label, cells, extra) for label, cells in by_algorithm.items()], troubles
 
 
-def _cells(lines: Any) -> tuple[dict[str, Cells], int]:
-    """Return the cells by algorithm, and the number of lines that cannot be read."""
+def _cells(lines: Any) -> tuple[dict[str, Cells], tuple[str, ...], int]:
+    """Return the cells by algorithm, the columns beyond NUMBERS, and how many lines are bad."""
     names: list[str] = next(lines, [])
     by_algorithm: dict[str, Cells] = {}
     bad = 0
     if not {"algorithm", "seed", "iteration", *NUMBERS} <= set(names):
-        return {}, 1
+        return {}, (), 1
     label, seed, iteration = (names.index(name) for name in ("algorithm", "seed", "iteration"))
-    columns = [names.index(name) for name in NUMBERS]
+    extra = tuple(name for name in extra_columns(names) if is_column_name(name))
+    columns = [names.index(name) for name in (*NUMBERS, *extra)]
     for line in lines:
         try:
             if len(line) != len(names):
@@ -92,17 +93,19 @@ def _cells(lines: Any) -> tuple[dict[str, Cells], int]:
             by_algorithm.setdefault(line[label], {})[place] = values
         except ValueError:
             bad += 1
-    return by_algorithm, bad
+    return by_algorithm, extra, bad
 
 
-def _curve(run: str, label: str, cells: Cells) -> Curve:
+def _curve(run: str, label: str, cells: Cells, extra: tuple[str, ...]) -> Curve:
     places = np.array(list(cells))
     seeds, row = np.unique(places[:, 0], return_inverse=True)
     iterations, column = np.unique(places[:, 1], return_inverse=True)
-    values = np.full((len(NUMBERS), len(seeds), len(iterations)), np.nan)
+    names = (*NUMBERS, *extra)
+    values = np.full((len(names), len(seeds), len(iterations)), np.nan)
     values[:, row, column] = np.array(list(cells.values())).T
-    by_name = dict(zip(NUMBERS, values, strict=True))
+    by_name = dict(zip(names, values, strict=True))
     across: dict[str, Array] = {"iteration": iterations}
     across.update({name: np.fmax.reduce(by_name[name], axis=0) for name in ("seconds", "bytes")})
-    metrics = {name: by_name[name] for name in METRICS if np.isfinite(by_name[name]).any()}
+    shown = (*METRICS, *extra)
+    metrics = {name: by_name[name] for name in shown if np.isfinite(by_name[name]).any()}
     return Curve(run, label, seeds.tolist(), across, metrics)

@@ -1,11 +1,17 @@
-"""metrics.csv: its columns, and the readers of its rows (`curves` reads whole curves)."""
+"""metrics.csv: its columns, and the readers of its rows (`curves` reads whole curves).
+
+Every file has the columns of MetricsRow. After them come those that only some runs have:
+`suboptimality` where f* is known, and the problem's own metrics.
+"""
 
 import csv
 import io
 import os
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, namedtuple
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import repeat
+from keyword import iskeyword
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -34,6 +40,37 @@ class MetricsRow(NamedTuple):
 COLUMNS = MetricsRow._fields
 METRICS = COLUMNS[3:-2]
 WHOLE = ("seed", "iteration", "bytes")
+SUBOPTIMALITY = "suboptimality"
+"""The column of f(xbar) - f*, of runs whose f* is known."""
+RESERVED = (
+    *COLUMNS,
+    SUBOPTIMALITY,
+    "gradients",
+    "error",
+    "test_accuracy",
+    "seconds_per_iteration",
+    "bytes_per_iteration",
+)
+"""Names that a problem's own metrics must not have: of columns, and of results beside them."""
+
+
+def is_column_name(name: Any) -> bool:
+    """Return whether a column beyond the known ones may have this name."""
+    identifier = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+    return identifier and not name.startswith("_") and len(name) <= 64
+
+
+def extra_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the column names that are not in every metrics.csv."""
+    return tuple(name for name in names if name not in COLUMNS)
+
+
+@cache
+def row_type(extra: tuple[str, ...]) -> Any:
+    """Return the class of rows with these columns after the known ones."""
+    if not extra:
+        return MetricsRow
+    return namedtuple("MetricsRow", [*COLUMNS, *extra])
 
 
 class MetricsBlock(NamedTuple):
@@ -46,17 +83,20 @@ class MetricsBlock(NamedTuple):
     """In the order of METRICS, one number per seed; None: the run has no such metric."""
     seconds: float
     bytes: int
+    extra: Sequence[tuple[str, Sequence[float] | None]] = ()
+    """The columns after the known ones: each name, and one number per seed."""
 
-    def rows(self) -> Iterator[MetricsRow]:
+    def rows(self) -> Iterator[Any]:
         """Return the rows, one per seed."""
         return map(
-            MetricsRow,
+            row_type(tuple(name for name, _ in self.extra)),
             repeat(self.algorithm),
             self.seeds,
             repeat(self.iteration),
             *(repeat(None) if values is None else values for values in self.metrics),
             repeat(self.seconds),
             repeat(self.bytes),
+            *(repeat(None) if values is None else values for _, values in self.extra),
         )
 
 
@@ -69,7 +109,8 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     for number, row in enumerate(rows, 1):
-        if set(row) != set(COLUMNS) or not all(map(_is_sound, row, row.values())):
+        sound = set(COLUMNS) <= set(row) and all(map(is_column_name, extra_columns(row)))
+        if not sound or not all(map(_is_sound, row, row.values())):
             raise UserError(f"{path} is damaged: row {number} is not complete, or not numeric")
     return rows
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from .atomic import storage_error, write_atomic
 from .layout import OUTPUTS
-from .metrics_csv import COLUMNS, MetricsBlock, parse_rows
+from .metrics_csv import COLUMNS, MetricsBlock, extra_columns, parse_rows
 from .run_json import read_facts
 
 Array = NDArray[Any]
@@ -57,11 +57,16 @@ class RunDirectory:
             return
         raise UserError(f"{self.path} is in use by {_user_of(self.path)}")
 
-    def begin(self) -> None:
-        """Empty metrics.csv and write its header line."""
+    def begin(self, extra: Iterable[str] = ()) -> None:
+        """Empty metrics.csv and write its header line, with these columns after the known ones."""
         self._metrics.truncate(0)
         self._digest = hashlib.sha256()
-        self._write(",".join(COLUMNS) + "\n")
+        self._write(",".join([*COLUMNS, *extra]) + "\n")
+
+    def extra_columns(self) -> tuple[str, ...]:
+        """Return the columns of metrics.csv after the known ones."""
+        self._metrics.seek(0)
+        return extra_columns(self._metrics.readline().decode(errors="replace").strip().split(","))
 
     def truncate_metrics(self, mark: Mapping[str, Any]) -> None:
         """Cut metrics.csv to its length at that mark."""
@@ -74,8 +79,10 @@ class RunDirectory:
         # `%` takes half the time of the module csv
         label = _quoted(block.algorithm).replace("%", "%%")
         cells = ",".join(["" if values is None else "%r" for values in block.metrics])
-        line = f"{label},%d,{block.iteration},{cells},{block.seconds!r},{block.bytes}\n"
-        columns = [values for values in block.metrics if values is not None]
+        extra = [values for _, values in block.extra]
+        more = "".join(["," if values is None else ",%r" for values in extra])
+        line = f"{label},%d,{block.iteration},{cells},{block.seconds!r},{block.bytes}{more}\n"
+        columns = [values for values in (*block.metrics, *extra) if values is not None]
         rows = zip(block.seeds, *columns, strict=True)
         self._write("".join([line % row for row in rows]))
 

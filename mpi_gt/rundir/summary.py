@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from .metrics_csv import METRICS
+from .metrics_csv import METRICS, extra_columns
 
 
 def summarise(
@@ -28,10 +28,11 @@ def summarise(
         tail = logged[-math.ceil(len(logged) / 5) :]
         gaps = {t: mean_of([row["gap"] for row in by_iteration[t]]) for t in logged}
         below = (t for t, gap in gaps.items() if gap is not None and gap < 1e-3)
+        extra = extra_columns(by_iteration[logged[-1]][0])
         summary[label] = {
             **{
                 metric: mean_of([row[metric] for t in tail for row in by_iteration[t]])
-                for metric in METRICS
+                for metric in (*METRICS, *extra)
             },
             "seconds_per_iteration": result["seconds_per_iteration"],
             "bytes_per_iteration": by_iteration[logged[-1]][0]["bytes"] / logged[-1],

@@ -47,7 +47,7 @@ def test_run_directory(tmp_path):
         np.testing.assert_array_equal(file["x"], result.x)
         assert file["x"].shape == (5, 2, 10)
     table = rows(out)
-    assert tuple(table[0]) == COLUMNS
+    assert tuple(table[0]) == (*COLUMNS, "suboptimality")  # f* is known
     for row in table:
         gap = float(row["grad_norm2"]) + float(row["consensus"])
         assert float(row["gap"]) == pytest.approx(gap)

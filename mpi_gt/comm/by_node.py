@@ -1,0 +1,182 @@
+"""A stacked run node by node: every node's own `step`, with the arrays that a rank would have.
+
+Most steps are entrywise and take all nodes at once. One that looks at its place, or at each of its
+neighbours, cannot: here it runs once per node, in a thread of the node's own. One thread runs at a
+time, in rank order; it hands over where its node waits for vectors that others have not sent yet.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graphs import Row
+from ..kernels.reference import NextGradient, WeightedSum
+from .base import weights_in_order
+from .stacked import StackedNode
+from .turns import Stuck, Turns
+
+Array = NDArray[Any]
+
+
+class NodeByNode:
+    """The algorithms of all nodes, with the interface of one algorithm on stacked arrays."""
+
+    def __init__(
+        self, algorithms: Sequence[Any], node: StackedNode, problems: Any, rows: Sequence[Row]
+    ) -> None:
+        self._algorithms = algorithms
+        self._gradients = [problem.gradient for problem in problems]
+        self._grads = [NextGradient(node, gradient) for gradient in self._gradients]
+        self._node = node
+        self._exchanges = Exchanges(node, rows)
+        self._turns = Turns(len(rows))
+
+    def init(self, x: Array, grad: Any) -> Any:
+        """Return the stacked State at t = 1."""
+        places = zip(self._algorithms, x, self._gradients, strict=True)
+        return stack([each.init(own, partial(gradient, 1)) for each, own, gradient in places])
+
+    def step(self, t: int, state: Any, mix: Any, grad: Any) -> Any:
+        """Return the stacked State at t + 1."""
+        self._exchanges.clear()
+
+        def run(node: int) -> Any:
+            own = type(state)(*(array[node] for array in state))
+            own_mix = NodeMix(self._exchanges, node, partial(self._turns.wait_until, node))
+            made = self._algorithms[node].step(t, own, own_mix, self._grads[node])
+            own_mix.require_waited()
+            return made
+
+        try:
+            return stack(self._turns.run(run))
+        except Stuck as stuck:
+            raise RuntimeError(
+                f"node {stuck.waiting[0]} waits for vectors that a neighbour does not send: every "
+                "step must mix the same numbers of vectors, on every node"
+            ) from None
+
+    def close(self) -> None:
+        """End the threads."""
+        self._turns.close()
+
+
+def stack(states: Sequence[Any]) -> Any:
+    """Return the States of all nodes as one, with a leading axis of nodes, read-only."""
+    stacked = type(states[0])(*(np.stack(arrays) for arrays in zip(*states, strict=True)))
+    for array in stacked:
+        array.flags.writeable = False
+    return stacked
+
+
+class Exchanges:
+    """The vectors that the nodes have sent in this step, by exchange and node."""
+
+    def __init__(self, node: StackedNode, rows: Sequence[Row]) -> None:
+        self._node = node
+        self.rows = rows
+        self._sums: dict[tuple[int, Any, int], WeightedSum] = {}
+        self._sent: list[dict[int, tuple[Array, ...]]] = []
+
+    def clear(self) -> None:
+        """Forget the exchanges of the last step."""
+        self._sent.clear()
+
+    def send(self, node: int, number: int, vectors: Sequence[Array]) -> None:
+        """Send copies of the vectors, in exchange `number` of this node's step."""
+        if number == len(self._sent):
+            self._sent.append({})
+        self._sent[number][node] = tuple(np.array(vector) for vector in vectors)
+        size = sum(vector.nbytes for vector in vectors)
+        self._node.bytes_sent[node] += len(self.rows[node].neighbours) * size
+
+    def is_complete(self, node: int, number: int) -> bool:
+        """Return whether all neighbours of this node have sent theirs."""
+        return all(j in self._sent[number] for j in self.rows[node].neighbours)
+
+    def received(self, node: int, number: int, index: int) -> dict[int, Array]:
+        """Return copies of the neighbours' vectors, by neighbour."""
+        sent = self._sent[number]
+        own = sent[node]
+        for j in self.rows[node].neighbours:
+            if [z.shape for z in sent[j]] != [z.shape for z in own]:
+                raise RuntimeError(
+                    f"node {node} mixes {len(own)} vectors of shape {own[0].shape}, "
+                    f"node {j} {len(sent[j])} of shape {sent[j][0].shape}"
+                )
+        return {j: sent[j][index].copy() for j in self.rows[node].neighbours}
+
+    def mixed(self, node: int, number: int, index: int) -> Array:
+        """Return the weighted sum, added up in rank order as on ranks."""
+        own = self._sent[number][node][index]
+        theirs = self.received(node, number, index)
+        key = node, own.dtype, own.size
+        if key not in self._sums:
+            weights = weights_in_order(self.rows[node], own.dtype)
+            self._sums[key] = WeightedSum(*weights, own.size)
+        received = np.empty((len(theirs), own.size), own.dtype)
+        for row, vector in enumerate(theirs.values()):
+            received[row] = vector.reshape(-1)
+        return self._sums[key](received, own)
+
+
+class NodeMix:
+    """The `mix` of one node in one step; as on a rank, each result must be waited for once."""
+
+    def __init__(
+        self, exchanges: Exchanges, node: int, wait_until: Callable[[Callable[[], bool]], None]
+    ) -> None:
+        self._exchanges = exchanges
+        self._node = node
+        self._wait_until = wait_until
+        self._number = -1  # of the last exchange
+        self._pending: set[int] = set()  # its results that were not waited for yet
+
+    def __call__(self, *vectors: Array) -> "Results":
+        return self._send(vectors, self._exchanges.mixed)
+
+    def each(self, *vectors: Array) -> "Results":
+        return self._send(vectors, self._exchanges.received)
+
+    def require_waited(self) -> None:
+        """Raise RuntimeError if a result was never waited for."""
+        if self._pending:
+            raise RuntimeError("a result of the last mix was never waited for")
+
+    def _send(self, vectors: tuple[Array, ...], result: Callable[..., Any]) -> "Results":
+        self.require_waited()
+        if not vectors:
+            raise ValueError("mix takes 1 vector or more")
+        self._number += 1
+        self._pending = set(range(len(vectors)))
+        self._exchanges.send(self._node, self._number, vectors)
+        return Results(Result(self, self._number, index, result) for index in range(len(vectors)))
+
+    def collect(self, number: int, index: int, result: Callable[..., Any]) -> Any:
+        """Return a result once all neighbours have sent their vectors."""
+        if number != self._number or index not in self._pending:
+            raise RuntimeError("this result of mix was waited for already")
+        self._pending.remove(index)
+        self._wait_until(partial(self._exchanges.is_complete, self._node, number))
+        return result(self._node, number, index)
+
+
+class Result:
+    """One pending result of a node's mix."""
+
+    def __init__(self, mix: NodeMix, number: int, index: int, result: Callable[..., Any]) -> None:
+        self._mix = mix
+        self._arguments = number, index, result
+
+    def wait(self) -> Any:
+        return self._mix.collect(*self._arguments)
+
+
+class Results(tuple[Result, ...]):
+    """One result per vector; with a single vector, `mix(z).wait()` works as well."""
+
+    def wait(self) -> Any:
+        (only,) = self
+        return only.wait()

@@ -41,9 +41,9 @@ class Turns:
         self._work, self._results = work, [None] * count
         self._ready = dict.fromkeys(range(count), _always)
         if not self._threads:
-            names = [(i,) for i in range(count)]
             self._threads = [
-                threading.Thread(target=self._serve, args=i, daemon=True) for i in names
+                threading.Thread(target=self._serve, args=(i,), name=f"node {i}", daemon=True)
+                for i in range(count)
             ]
             for thread in self._threads:
                 thread.start()

@@ -25,8 +25,8 @@ from .metrics import Measurement
 
 Array = NDArray[Any]
 
-FLAT = np.finfo(np.float64).eps ** 2
-"""The largest gap at the start that is no more than the rounding of a gradient of size 1."""
+FLAT = 1e-28
+"""The largest ||grad f||² at the start that may be rounding: of a gradient that is zero."""
 
 
 class Recorder:
@@ -163,7 +163,7 @@ class Recorder:
 
     def _warn_of_flat_start(self, measured: Measurement) -> None:
         """Warn once if the gradient at the start is zero: a saddle point looks like a solution."""
-        flat = np.flatnonzero(measured.gap <= FLAT)
+        flat = np.flatnonzero(measured.grad_norm2 <= FLAT)
         if len(flat) and not self._warned_of_flat_start:
             self._warned_of_flat_start = True
             seed = self._seeds[flat[0]]

@@ -193,3 +193,23 @@ def test_buffers_that_do_not_fit_are_refused():
             make(**wrong)
     with pytest.raises(ValueError, match="no such vector"):
         kernels.C.PendingMix(make(), 1)
+
+
+@pytest.mark.parametrize("counts", [(2,), (1, 1)])
+@pytest.mark.parametrize("blocking", [False, True])
+def test_the_same_vectors_apart(counts, blocking):
+    vectors = np.random.default_rng(0).standard_normal((2, 3, 4))
+    for sent in both(counts, blocking=blocking):
+        sent.transfer(*vectors)
+        received = [each for message in sent.messages for each in message.received]
+        for index in (1, 0):
+            rows = sent.transfer.receive(index)
+            np.testing.assert_array_equal(rows, received[index])
+            assert rows.flags.owndata
+            assert rows.flags.writeable
+        assert len(sent.calls) == 1 + (0 if blocking else len(counts))
+        with pytest.raises(RuntimeError, match="waited for already"):
+            sent.transfer.receive(0)
+    for wrong in (2, -1):
+        with pytest.raises(ValueError, match="no such vector"):
+            both(counts)[0].transfer.receive(wrong)

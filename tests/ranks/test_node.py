@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 
+from mpi_gt.comm.base import weights_in_order
 from mpi_gt.comm.collective import on_every_rank, on_root
 from mpi_gt.comm.exchange import EXCHANGES
 from mpi_gt.comm.node import CHUNK, NEVER, Node
-from mpi_gt.comm.base import weights_in_order
 from mpi_gt.comm.timing import fastest_exchange, unavailable_reason
 from mpi_gt.errors import UserError
 from mpi_gt.graphs import Row, build_network

@@ -14,7 +14,7 @@ from .. import plots
 from ..config import RunConfig
 from ..display.progress import choose_progress
 from ..plots.audit import draw_audit
-from ..plots.metrics import draw_comparison, draw_run, draw_sweep
+from ..plots.metrics import draw_comparison, draw_own_metrics, draw_run, draw_sweep
 from ..rundir.atomic import write_json
 from ..rundir.layout import clear
 from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow, row_type
@@ -288,6 +288,8 @@ class Recorder:
             drawn = draw_comparison(directory)
         else:
             drawn = draw_run(directory)
+        if "sweep" not in self.facts:
+            drawn += draw_own_metrics(directory)
         if "audit" in self.facts:
             drawn.append(draw_audit(directory, self._curves))
         return drawn

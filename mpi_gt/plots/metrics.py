@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import display_name, full_name
-from ..rundir.metrics_csv import read_metrics
+from ..rundir.metrics_csv import SUBOPTIMALITY, extra_columns, read_metrics
 from . import plain, save
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ ACROSS = {
 }
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MOST_PANELS = 8  # of the problem's own metrics
 DRAWABLE = 1e250  # beyond this value the margins of a figure overflow
 
 
@@ -37,7 +38,7 @@ def over_seeds(rows: list[dict[str, str]], metric: str) -> tuple[Array, Array]:
     """Return the logged iterations, and the metric at them with shape (iterations, seeds)."""
     values: dict[int, list[float]] = defaultdict(list)
     for row in rows:
-        values[int(row["iteration"])].append(float(row[metric]))
+        values[int(row["iteration"])].append(float(row[metric] or "nan"))
     iterations = sorted(values)
     return np.array(iterations), np.array([values[iteration] for iteration in iterations])
 
@@ -60,6 +61,25 @@ def draw_run(directory: Path) -> list[Path]:
         axes.legend(fontsize=9)
         figures.append(save(figure, directory / f"{metric}.png"))
     return figures
+
+
+def draw_own_metrics(directory: Path) -> list[Path]:
+    """Draw metrics.png: one panel for each metric of the problem's own; nothing without any."""
+    from matplotlib.figure import Figure
+
+    runs = read_metrics(directory / "metrics.csv")
+    names = dict.fromkeys(name for rows in runs.values() for name in extra_columns(rows[0]))
+    names.pop(SUBOPTIMALITY, None)
+    names = dict.fromkeys(list(names)[:MOST_PANELS])
+    if not names:
+        return []
+    figure = Figure(figsize=(6.4, 0.6 + 2.8 * len(names)), dpi=150, layout="constrained")
+    for axes, name in zip(figure.subplots(len(names), 1, squeeze=False)[:, 0], names, strict=True):
+        for number, (label, rows) in enumerate(runs.items()):
+            _draw_line(axes, rows, "iteration", name, number, plain(full_name(label)))
+        _finish(axes, "iteration", plain(name))
+    _add_legend(figure, "outside upper center", 9)
+    return [save(figure, directory / "metrics.png")]
 
 
 def draw_comparison(directory: Path) -> list[Path]:

@@ -20,6 +20,7 @@ OWN_FILES = (
     "final.npz",
     "loss.png",
     "gap.png",
+    "metrics.png",
     "summary.json",
     "comparison.png",
     "sweep.json",

@@ -101,7 +101,8 @@ class Algorithm(ABC):
 
     A subclass is a frozen dataclass; its fields are the options of its specification. Its State
     is a NamedTuple of arrays of shape (seeds, dim) whose first field is `x`. No array is ever
-    changed in place: an update makes new ones.
+    changed in place: an update makes new ones. `init` and `step` of a subclass may have a last
+    argument called `place`, which is a `Place`.
 
     Options:
         lr > 0: stepsize a

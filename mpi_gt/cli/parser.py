@@ -32,7 +32,9 @@ OPTIONS: dict[str, Option] = {
     "--data-dir": Option(
         "DIR", "folder with datasets as NAME/file", "$MPI_GT_DATA, then the user's cache"
     ),
-    "--x1": Option("FILE.npy", "the start, of shape (d,) or (nodes, d)", "zeros"),
+    "--x1": Option(
+        "FILE.npy", "the start: (d,), (nodes, d), (seeds, d) or (nodes, seeds, d)", "the problem's"
+    ),
     "--seeds": Option("S", "number of random seeds, all in one run", "1"),
     "--seed": Option("S0", "the first seed", "0"),
     "--dtype": Option("TYPE", "float64 or float32", "float64"),

@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from .engine.run import Result
+    from .results.find import Where
+    from .results.runs import Runs
 
 __version__ = "0.1.0"
 
-__all__ = ["Diverged", "Stopped", "UserError", "__version__", "run"]
+__all__ = ["Diverged", "Stopped", "UserError", "__version__", "load", "run"]
 
 
 def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
@@ -54,3 +56,29 @@ def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
     from .comm.collective import on_root
 
     return run_experiment(comm.bcast(on_root(comm, make)), comm)
+
+
+def load(where: "Where") -> "Runs":
+    """Return the results of runs as tables.
+
+    Parameters
+    ----------
+    where
+        A run directory, a pattern such as `runs/*`, or a list of them. The directory of a sweep,
+        of a reproduced experiment or of many runs stands for all runs in it. Runs that are not
+        finished are loaded as far as they are.
+
+    Returns
+    -------
+    Runs
+        `.metrics` and `.summary` (pandas tables, which need `pip install 'mpi-gt[pandas]'`),
+        `.final` (arrays), `.config`, and `.plot()`, which returns matplotlib axes.
+
+    Raises
+    ------
+    UserError
+        There is no run, or its files are damaged.
+    """
+    from .results.runs import load as load_runs
+
+    return load_runs(where)

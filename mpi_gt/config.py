@@ -75,6 +75,7 @@ class RunConfig:
     out: str | None = None
     overwrite: bool = False
     quiet: bool = False
+    no_figures: bool = False
     stacked: bool = False
     data_dir: str | None = None
     profile: bool = False

@@ -18,7 +18,7 @@ REPOSITORY = PACKAGE.parent
 LAYERS = """
     errors spec trial files memory array_files | kernels fuse machine |
     algorithms datasets graphs user_classes problems | comm rundir | config | theory |
-    plots display | launch | performance | engine | reproduce report | cli
+    plots display | results | launch | performance | engine | reproduce report sweep | cli
 """
 """A folder (or a module of the root) imports only from its left."""
 ORDER = {name: place for place, name in enumerate(LAYERS.replace("|", " ").split())}
@@ -34,6 +34,7 @@ MPI_AT_IMPORT = {
 """Only these modules import mpi4py when they are imported."""
 HOMES = {
     "matplotlib": {"plots"},
+    "pandas": {"results"},
     "plotly": {"report"},
     "rich": {"display", "datasets/raw.py", "cli/commands/watch.py"},
     "networkx": {"graphs", "plots", "report"},
@@ -193,12 +194,14 @@ ROOT_ONLY = (
     "mpi_gt.plots",
     "mpi_gt.report",
     "mpi_gt.reproduce",
+    "mpi_gt.results",
     "mpi_gt.rundir.run_directory",
     "mpi_gt.rundir.summary",
     "mpi_gt.theory",
     "argparse",
     "matplotlib",
     "networkx",
+    "pandas",
     "rich",
     "scipy",
 )

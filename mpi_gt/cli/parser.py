@@ -70,6 +70,7 @@ OPTIONS: dict[str, Option] = {
     "--overwrite": Option("", "replace the run in an existing directory"),
     "--log-every": Option("K", "measure every K iterations", "T/200, in a profile T/20"),
     "--quiet": Option("", "print nothing but errors"),
+    "--no-figures": Option("", "draw no figures"),
     "--checkpoint-every": Option("K", "save the state every K iterations"),
     "--checkpoint-minutes": Option("M", "save the state every M minutes"),
     "--resume": Option("", "continue the run in --out, if there is one"),
@@ -99,7 +100,7 @@ RUN_GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "method": ("--iterations",),
     "graph and ranks": ("-n", "--graph", "--weights", "--exchange", "--stacked"),
-    "output": ("--out", "--overwrite", "--log-every", "--quiet", "--reserved"),
+    "output": ("--out", "--overwrite", "--log-every", "--quiet", "--no-figures", "--reserved"),
     "robustness": ("--checkpoint-every", "--checkpoint-minutes", "--resume", "--watchdog"),
     "measurement": ("--straggler",),
 }

@@ -15,6 +15,7 @@ from ..config import RunConfig
 from ..display.progress import choose_progress
 from ..plots.audit import draw_audit
 from ..plots.metrics import draw_comparison, draw_own_metrics, draw_run, draw_sweep
+from ..results.options import spelled_options
 from ..rundir.atomic import write_json
 from ..rundir.layout import clear
 from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow, row_type
@@ -39,6 +40,7 @@ class Recorder:
         self._rows: list[Any] = []
         self._blocks: list[MetricsBlock] = []  # not yet turned into rows: that is done on demand
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
+        self.facts["options"] = spelled_options(config, facts["problem"])
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.before: dict[str, Any] = {}  # the facts of the run that is resumed
         self.profile: dict[str, Any] = {}
@@ -273,6 +275,8 @@ class Recorder:
             self.directory.unlock()
 
     def _draw(self, directory: Path) -> None:
+        if self._config.no_figures:
+            return
         if not plots.available():
             self._progress.note("no figures: matplotlib is missing (pip install 'mpi-gt[plot]')")
             return

@@ -56,8 +56,8 @@ def draw_run(directory: Path) -> list[Path]:
             _, values = over_seeds(rows, metric)
             name, seeds = plain(full_name(label)), values.shape[1]
             legend = f"{name}, mean and range over {seeds} seeds" if seeds > 1 else name
-            _draw_line(axes, rows, "iteration", metric, number, legend)
-        _finish(axes, "iteration", axis_label)
+            draw_line(axes, rows, "iteration", metric, number, legend)
+        finish_axes(axes, "iteration", axis_label)
         axes.legend(fontsize=9)
         figures.append(save(figure, directory / f"{metric}.png"))
     return figures
@@ -92,13 +92,13 @@ def draw_comparison(directory: Path) -> list[Path]:
     for row_of_panels, (metric, axis_label) in zip(panels, LABELS.items(), strict=True):
         for axes, across in zip(row_of_panels, ACROSS, strict=True):
             for number, (label, rows) in enumerate(runs.items()):
-                _draw_line(axes, rows, across, metric, number, plain(full_name(label)), shade=0.1)
-            _finish(axes, ACROSS[across], axis_label if across == "iteration" else "")
+                draw_line(axes, rows, across, metric, number, plain(full_name(label)), shade=0.1)
+            finish_axes(axes, ACROSS[across], axis_label if across == "iteration" else "")
     _add_legend(figure, "outside upper center", 10)
     return [save(figure, directory / "comparison.png")]
 
 
-def _draw_line(
+def draw_line(
     axes: Any,
     rows: list[dict[str, str]],
     across: str,
@@ -119,7 +119,7 @@ def _draw_line(
         axes.fill_between(x, lowest, highest, color=style["color"], alpha=shade, linewidth=0)
 
 
-def _finish(axes: Any, across: str, label: str) -> None:
+def finish_axes(axes: Any, across: str, label: str) -> None:
     """Label the axes, and make y logarithmic where all that is drawn is positive."""
     drawn = np.concatenate([line.get_ydata() for line in axes.lines])
     if (drawn[~np.isnan(drawn)] > 0).all():
@@ -202,13 +202,13 @@ def draw_study(directory: Path, title: str, note: str) -> list[Path]:
     figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
     for axes, (metric, axis_label) in zip(figure.subplots(1, 2), LABELS.items(), strict=True):
         for number, (label, rows) in enumerate(runs.items()):
-            _draw_line(axes, rows, "iteration", metric, number, legends[label], shade=0.12)
+            draw_line(axes, rows, "iteration", metric, number, legends[label], shade=0.12)
             line = axes.lines[-1]  # with markers, the lines differ in grey print as well
             line.set_marker(MARKERS[number % len(MARKERS)])
             line.set_markersize(4)
             points = len(line.get_xdata())
             line.set_markevery((number * points // 60, max(1, points // 8)))
-        _finish(axes, "iteration", axis_label)
+        finish_axes(axes, "iteration", axis_label)
     _add_legend(figure, "outside lower center", 9)
     heading = f"{title} ({note})".replace("$", r"\$")
     figure.suptitle(textwrap.fill(heading, 100), fontsize=11)

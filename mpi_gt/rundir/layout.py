@@ -13,6 +13,7 @@ OUTPUTS = "final.part"  # outputs of the algorithms that are finished, in a run 
 WATCHDOG = "watchdog"  # reports of stuck ranks
 SIGN = f"{WATCHDOG}/alive"  # changes while a rank works for long outside of the iterations
 LAUNCHES = ".launch-"  # begins the names of files: see `remains`
+POINTS = "points"  # of a sweep: its runs, a directory each
 STOP_FILE = "stop"  # its presence asks a run to stop
 OWN_FILES = (
     "run.json",

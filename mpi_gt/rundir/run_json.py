@@ -48,6 +48,8 @@ def is_result(value: Any) -> bool:
 RESULT = {"final": TABLE, "seconds_per_iteration": NOT_NEGATIVE, "bytes_sent": COUNT}
 MARK = Record({"length": COUNT, "sha256": TEXT})
 """The kinds of a mark in metrics.csv, which a checkpoint and a finished algorithm hold."""
+NAMED = Record({"name": TEXT, "options": TABLE})
+"""The kinds of a problem, graph or algorithm: its name, and all its options with their values."""
 FACTS = {
     "status": TEXT,
     "error": OrNone(TEXT),
@@ -75,6 +77,7 @@ FACTS = {
     "graph": {"nodes": COUNT, "edges": COUNT, "degree_max": COUNT, "degree_mean": NUMBER},
     "identity": {"algorithm": TABLE},
     "problem": {"dim": SOME},
+    "options": {"problem": NAMED, "graph": NAMED, "algorithm": Each(NAMED, named=True)},
     "results": Each(Kind("the result of an algorithm", is_result), named=True),
     "progress": Each(Record({"metrics": MARK, "output": OrNone(TEXT)}), named=True),
     "resumes": Each(TABLE),

@@ -1,0 +1,1 @@
+"""Results of runs, read back from their directories: tables of metrics and summaries."""

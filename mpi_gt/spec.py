@@ -28,7 +28,7 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     name, _, rest = text.partition(":")
     require_showable("a specification", name.strip())
     options: dict[str, str] = {}
-    for item in filter(None, _pieces(rest)):
+    for item in filter(None, pieces_of(rest)):
         key, equals, value = item.partition("=")
         key = key.strip()
         if not equals or not key:
@@ -39,7 +39,7 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     return name.strip(), options
 
 
-def _pieces(text: str) -> list[str]:
+def pieces_of(text: str) -> list[str]:
     """Split at commas, but not inside brackets: offsets=[1,3] is one piece."""
     pieces, depth = [""], 0
     for letter in text:
@@ -73,7 +73,7 @@ def split_list(text: str) -> list[str]:
     An item begins at each piece that has no `=` before its colon.
     """
     items: list[str] = []
-    for piece in _pieces(text):
+    for piece in pieces_of(text):
         if piece and ("=" not in piece.partition(":")[0] or not items):
             items.append(piece)
         elif piece:

@@ -14,7 +14,7 @@ from ..files import require_name
 from ..spec import nearest
 from .commands import COMMANDS, Command, load
 
-HIDDEN = ("-h", "--reserved")
+HIDDEN = ("-h", "--reserved", "--plan")
 PATHS = ("file", "out", "directory", "directories", "bench", "profile", "check", "plot")
 """Options, by their names in Python, that name files or directories."""
 

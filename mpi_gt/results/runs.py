@@ -10,7 +10,7 @@ from ..errors import UserError
 from ..rundir.metrics_csv import COLUMNS, METRICS
 from ..spec import nearest
 from .find import Where, find_runs
-from .record import PER_RUN, Array, Record, Row, read_record
+from .record import PER_RUN, Record, Row, read_record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,8 +96,9 @@ class Runs:
         A line is the mean over seeds, its band reaches from the smallest seed to the largest. `x`
         is iteration, seconds or bytes; without `ax` a new figure is made.
         """
-        known = dict.fromkeys(name for record in self._records for row in record.rows[:1]
-                              for name in row if name not in ("algorithm", "seed", *ACROSS))  # fmt: skip
+        own = ("algorithm", "seed", *ACROSS)
+        first = [row for record in self._records for row in record.rows[:1]]
+        known = dict.fromkeys(name for row in first for name in row if name not in own)
         if metric not in known:
             raise UserError(f"there is no metric '{metric}'{nearest(metric, known)}")
         if x not in ACROSS:
@@ -162,7 +163,7 @@ class Outputs(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def __getitem__(self, index: Any) -> "Array | None | list[Array | None]":
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [record.output(label) for record, label in self._places[index]]
         record, label = self._places[int(index)]

@@ -78,6 +78,7 @@ FACTS = {
     "identity": {"algorithm": TABLE},
     "problem": {"dim": SOME},
     "options": {"problem": NAMED, "graph": NAMED, "algorithm": Each(NAMED, named=True)},
+    "grid": Record({"options": TABLE, "over": TABLE, "points": Each(TEXT)}),
     "results": Each(Kind("the result of an algorithm", is_result), named=True),
     "progress": Each(Record({"metrics": MARK, "output": OrNone(TEXT)}), named=True),
     "resumes": Each(TABLE),
@@ -112,6 +113,11 @@ def require_facts(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
     """
     file = path / "run.json"
     return read_table(file, FACTS, required) if os.path.lexists(file) else {}
+
+
+def is_sweep(path: Path) -> bool:
+    """Return whether a directory holds a sweep over a grid, whose points are runs of their own."""
+    return "grid" in read_facts(path)
 
 
 def process_facts() -> dict[str, Any]:

@@ -26,7 +26,7 @@ LEARNING = "learn more"
 COMMANDS: dict[str, str] = {
     "run": "run",
     "compare": "run",
-    "sweep": "run",
+    "sweep": "sweep",
     "resume": "resume",
     "reproduce": "reproduce",
     "status": "status",

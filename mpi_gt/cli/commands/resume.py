@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...errors import UserError
+from ...rundir.run_json import is_sweep
 from ..rank import run_on_ranks
 from . import EXIT_CODES, EXPERIMENTS, Command, Options
 
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 
 HELP = """\
 Continue a run that was stopped, killed or failed, from its last checkpoint. The results are
-those of a run that was never interrupted. More --iterations extend a finished run.
+those of a run that was never interrupted. More --iterations extend a finished run. Of a sweep over
+a grid, the points that are not done are run.
 
 examples:
   mpi-gt resume runs/a
@@ -40,6 +43,10 @@ def _configure(options: Options, ranks: int | None = None) -> "RunConfig | int":
     from ..configure import convert_flags, unless_finished
 
     directory = options.pop("directory")
+    if is_sweep(Path(directory)):
+        raise UserError(
+            f"{directory} holds a sweep: `mpi-gt resume {directory}` continues it, without mpirun"
+        )
     config = config_of_run(Path(directory), convert_flags(options), ranks)
     return unless_finished(directory, config)
 
@@ -48,12 +55,17 @@ def _launch(options: Options, argv: list[str]) -> int:
     from ..frontend import start_run
 
     hostfile = options.pop("hostfile", None)
+    if is_sweep(Path(options["directory"])):
+        from .sweep import continue_sweep
+
+        return continue_sweep(options, hostfile)
     config = _configure(options)
     return config if isinstance(config, int) else start_run(["resume", *argv], config, hostfile)
 
 
 def _check_submitted(options: Options) -> bool:
-    _configure(options)
+    if not is_sweep(Path(options["directory"])):
+        _configure(options)
     return False
 
 

@@ -1,4 +1,4 @@
-"""`mpi-gt run`, `compare`, `sweep` and `profile`: one launch of one or several algorithms."""
+"""`mpi-gt run`, `compare` and `profile`: one launch of one or several algorithms."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +8,8 @@ from ..rank import run_on_ranks
 from . import ABOUT_FILES, ABOUT_SPECS, EXIT_CODES, EXPERIMENTS, SPEED, Command, Options
 
 if TYPE_CHECKING:
+    from argparse import _ArgumentGroup
+
     from ...config import RunConfig
     from ..parser import Parser
 
@@ -33,14 +35,6 @@ examples:
   mpi-gt compare -n 16 --problem huber:spread=0.5       all algorithms
 """
 
-SWEEP_HELP = """\
-Run every algorithm at every stepsize of a grid, in one launch, and show where each does best.
-
-examples:
-  mpi-gt sweep -n 16 --lr 1e-4..1 --algorithms gt-adaptive,gt,dsgd --seeds 3
-  mpi-gt sweep -n 16 --lr 1e-3..1 --points 4 --problem softmax:dataset=a9a --iterations 1000
-"""
-
 PROFILE_HELP = """\
 Run one algorithm and show where the time goes on every rank: gradient, update, packing, and
 exchange, with the share of it that was waiting for the last neighbour. `run --profile` is the same.
@@ -56,20 +50,14 @@ examples:
 """
 
 
-def _add_arguments(parser: "Parser", name: str, several: bool, sweeps: bool) -> None:
+def add_run_arguments(parser: "Parser", name: str, several: bool) -> "dict[str, _ArgumentGroup]":
+    """Add the arguments of a command that runs one algorithm, or several."""
     from ..parser import RUN_GROUPS, add_groups, add_options
 
     parser.add_argument("file", nargs="?", metavar="FILE.toml", help="file with options; flags win")
     method = ("--algorithms" if several else "--algorithm", *RUN_GROUPS["method"])
     ranks = (*RUN_GROUPS["graph and ranks"], "--hostfile")
     groups = add_groups(parser, {**RUN_GROUPS, "method": method, "graph and ranks": ranks})
-    if sweeps:
-        groups["method"].add_argument(
-            "--lr", metavar="LOW..HIGH", help="the stepsizes (default 1e-4..1)"
-        )
-        groups["method"].add_argument(
-            "--points", metavar="K", help="number of stepsizes (default two per decade)"
-        )
     if not several:
         groups["measurement"].add_argument(
             "--trace-iterations",
@@ -86,6 +74,7 @@ def _add_arguments(parser: "Parser", name: str, several: bool, sweeps: bool) -> 
         )
         constants = parser.add_argument_group("constants of the theory, for --audit")
         add_options(constants, "--L", "--G", "--sigma2", "--f-star")
+    return groups
 
 
 def _runner(
@@ -94,15 +83,14 @@ def _runner(
     summary: str,
     text: str,
     several: bool = False,
-    sweeps: bool = False,
     fixed: dict[str, Any] | None = None,
 ) -> Command:
-    """Return one of the four commands; for the last three arguments see `make_config`."""
+    """Return one of the three commands; for the last two arguments see `make_config`."""
 
     def configure(options: Options) -> "RunConfig | int":
         from ..configure import make_config
 
-        return make_config(name, options, several, sweeps, fixed)
+        return make_config(name, options, several, fixed=fixed)
 
     return Command(
         name=name,
@@ -111,17 +99,22 @@ def _runner(
         help=text,
         usage=f"mpi-gt {name} [FILE.toml] -n N [options]",
         epilog="\n".join((ABOUT_SPECS, ABOUT_FILES, EXIT_CODES)),
-        add_arguments=lambda parser: _add_arguments(parser, name, several, sweeps),
-        launch=lambda options, argv: _launch(name, configure, options, argv),
+        add_arguments=lambda parser: _add_arguments(parser, name, several),
+        launch=lambda options, argv: launch_run_command(name, configure, options, argv),
         prepare=lambda options, ranks: configure(options),
         on_ranks=run_on_ranks,
-        check_submitted=lambda options: _check_submitted(configure, options),
+        check_submitted=lambda options: check_submitted_run(configure, options),
     )
 
 
-def _launch(
+def _add_arguments(parser: "Parser", name: str, several: bool) -> None:
+    add_run_arguments(parser, name, several)
+
+
+def launch_run_command(
     name: str, configure: "Callable[[Options], RunConfig | int]", options: Options, argv: list[str]
 ) -> int:
+    """Start one run, as the command of that name; return its exit code."""
     from ..frontend import start_run
 
     hostfile = options.pop("hostfile", None)
@@ -133,7 +126,10 @@ def _launch(
     return start_run([name, *chosen, *argv], config, hostfile)
 
 
-def _check_submitted(configure: "Callable[[Options], RunConfig | int]", options: Options) -> bool:
+def check_submitted_run(
+    configure: "Callable[[Options], RunConfig | int]", options: Options
+) -> bool:
+    """Raise UserError where a job could not run; return whether it chooses the directory."""
     from ...config import read_toml
 
     file = options.get("file")
@@ -145,9 +141,6 @@ def _check_submitted(configure: "Callable[[Options], RunConfig | int]", options:
 RUN = _runner("run", EXPERIMENTS, "run one algorithm on one problem", RUN_HELP)
 COMPARE = _runner(
     "compare", EXPERIMENTS, "run several algorithms on one problem", COMPARE_HELP, several=True
-)
-SWEEP = _runner(
-    "sweep", EXPERIMENTS, "run algorithms at many stepsizes", SWEEP_HELP, several=True, sweeps=True
 )
 PROFILE = _runner(
     "profile", SPEED, "run, and show where the time goes", PROFILE_HELP, fixed={"profile": True}

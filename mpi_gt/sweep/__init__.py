@@ -1,0 +1,1 @@
+"""Sweeps over anything: a grid of runs, with one launch per number of ranks."""

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from .engine.run import Result
     from .results.find import Where
     from .results.runs import Runs
+    from .sweeps.axes import Over
 
 __version__ = "0.1.0"
 
-__all__ = ["Diverged", "Stopped", "UserError", "__version__", "load", "run"]
+__all__ = ["Diverged", "Stopped", "UserError", "__version__", "load", "run", "sweep"]
 
 
 def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
@@ -82,3 +83,38 @@ def load(where: "Where") -> "Runs":
     from .results.runs import load as load_runs
 
     return load_runs(where)
+
+
+def sweep(over: "Over", **options: Any) -> "Runs":
+    """Run every algorithm at every point of a grid, and return the points as tables.
+
+    From a script or a notebook, outside of MPI: mpirun is started once per number of ranks, as by
+    `mpi-gt sweep`. The same call again runs only the points that are not done.
+
+    Parameters
+    ----------
+    over
+        The axes by name: `{"lr": [0.01, 0.1], "graph": ["ring", "er:p=0.7"], "n": (8, 16),
+        "problem.spread": "0,0.3", "beta1": "0.5..0.9:3"}`. Text is read as `--over` reads it.
+    **options
+        The options of `mpi-gt sweep`, with _ for -: `n`, `algorithms` (text or a list), `seeds`,
+        `iterations`, `out` (by default a new directory in `runs`), `stacked`, ... Nothing is
+        shown without `quiet=False`.
+
+    Returns
+    -------
+    Runs
+        The points, one row each in `.summary`; the directory also has sweep.csv and figures.
+
+    Raises
+    ------
+    UserError
+        A point of the grid cannot run; nothing was started.
+    Stopped
+        A signal, such as that of Ctrl-C, stopped the sweep in an orderly way.
+    RuntimeError
+        No point has finished.
+    """
+    from .sweeps.python import sweep as run_sweep
+
+    return run_sweep(over, options)

@@ -18,7 +18,7 @@ REPOSITORY = PACKAGE.parent
 LAYERS = """
     errors spec trial files memory array_files | kernels fuse machine |
     algorithms datasets graphs user_classes problems | comm rundir | config | theory |
-    plots display | results | launch | performance | engine | reproduce report sweep | cli
+    plots display | results | launch | performance | engine | reproduce report sweeps | cli
 """
 """A folder (or a module of the root) imports only from its left."""
 ORDER = {name: place for place, name in enumerate(LAYERS.replace("|", " ").split())}

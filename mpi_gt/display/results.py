@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ..graphs import Network
 
 
+METRICS = ("gap", "loss")
+"""The metrics by which a sweep chooses stepsizes."""
+
+
 def show(facts: dict[str, Any]) -> None:
     """Show the result of a run, a comparison or a sweep, and list the files it wrote."""
     config = facts["config"]
@@ -109,17 +113,26 @@ def _sweep_table(facts: dict[str, Any]) -> "Table":
         f"{counted(config['seeds'], 'seed')}: each method at its own best stepsize; "
         "means over seeds and the last fifth of the logged iterations"
     )
-    table = Table(title=Text(title))
+    ends = any(_at_end(swept, metric) for swept in facts["sweep"].values() for metric in METRICS)
+    caption = "(!): at the end of the range, beyond which it may be better still" if ends else None
+    table = Table(title=Text(title), caption=caption)
     table.add_column("method", overflow="fold")
     for name in ("lr of the smallest gap", "gap", "lr of the smallest loss", "loss"):
         table.add_column(name, justify="right")
     for method, swept in facts["sweep"].items():
         cells = []
-        for metric in ("gap", "loss"):
+        for metric in METRICS:
             best = swept[f"best_{metric}"]
-            cells += [f"{best['lr']:g}", f"{best[metric]:.4g}"] if best else ["diverged", "-"]
+            mark = " (!)" if _at_end(swept, metric) else ""
+            cells += [f"{best['lr']:g}{mark}", f"{best[metric]:.4g}"] if best else ["diverged", "-"]
         table.add_row(Text(full_name(method)), *cells)
     return table
+
+
+def _at_end(swept: dict[str, Any], metric: str) -> bool:
+    """Return whether the best stepsize is the smallest or the largest that was tried."""
+    tried, best = swept["lr"], swept[f"best_{metric}"]
+    return bool(best) and len(tried) > 1 and best["lr"] in (min(tried), max(tried))
 
 
 def show_graph(name: str, weights: str, network: "Network") -> None:

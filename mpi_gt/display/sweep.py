@@ -10,7 +10,7 @@ from .console import console, counted
 
 
 class BestLike(Protocol):
-    """The best point of a method: see `sweep.outcome.Best`."""
+    """The best point of a method: see `sweeps.outcome.Best`."""
 
     @property
     def method(self) -> str: ...

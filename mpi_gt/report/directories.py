@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import UserError
 from ..files import mistake, read_json
 from ..rundir.curves import Curve, read_curves
+from ..rundir.layout import POINTS
 from ..rundir.run_json import FACTS
 from ..rundir.status import read_status
 
@@ -60,7 +61,9 @@ def _expand(path: Path) -> list[Path]:
     if not path.is_dir():
         raise UserError(f"{path} is not a directory")
     try:
-        if _has_results(path):
+        if (path / POINTS).is_dir():  # a sweep over a grid
+            path = path / POINTS
+        elif _has_results(path):
             return [path]
         inner = sorted(sub for sub in path.iterdir() if sub.is_dir() and _has_results(sub))
     except OSError as error:

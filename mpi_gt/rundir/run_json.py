@@ -184,7 +184,8 @@ def resume_hint(out: Path) -> str:
 
 def is_resumable(path: Path) -> bool:
     """Return whether a run left something to resume: a checkpoint, or a finished algorithm."""
-    if read_facts(path).get("progress"):
+    facts = read_facts(path)
+    if facts.get("progress") or "grid" in facts:  # a sweep has its points
         return True
     return any((path / CHECKPOINTS).glob("[ab]/node-*"))
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..algorithms import display_name
-from ..errors import STUCK_EXIT_CODE, UserError
+from ..errors import STUCK_EXIT_CODE, Diverged, UserError
 from .checkpoint import SLOTS, glance, latest, part_path
+from .layout import POINTS
 from .lock import claim
 from .metrics_csv import is_number, read_last_row, read_last_rows
 from .run_directory import is_held
@@ -28,6 +29,8 @@ def status_row(path: Path) -> dict[str, str]:
     if status == "failed" and facts.get("status") == "running":
         record_failure(path, facts, note)
     config = facts["config"]
+    if "grid" in facts:
+        return {"run": str(path), "status": status, **_sweep_columns(path, facts), "note": note}
     saved = latest(path)
     last = read_last_row(path)
     labels = list(facts.get("identity", {}).get("algorithm", {}))
@@ -44,6 +47,15 @@ def status_row(path: Path) -> dict[str, str]:
         "checkpoint": f"{display_name(saved['algorithm'])}, {saved['iteration']}" if saved else "-",
         "note": note,
     }
+
+
+def _sweep_columns(path: Path, facts: dict[str, Any]) -> dict[str, str]:
+    """Return the columns of a sweep: how many of its points are done."""
+    names = facts["grid"]["points"]
+    runs = [read_facts(path / POINTS / name) for name in names]
+    done = sum(each.get("exit_code") in (0, Diverged.exit_code) for each in runs)
+    shown = f"{done} of {len(names)} points"
+    return {"iteration": shown, "gap": "-", "left": "-", "checkpoint": "-"}
 
 
 def read_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:

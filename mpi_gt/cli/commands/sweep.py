@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from ...config import RunConfig
-    from ...sweep.plan import Plan
-    from ...sweep.ranks import Work
+    from ...sweeps.plan import Plan
+    from ...sweeps.ranks import Work
     from ..parser import Parser
     from ..rank import RankContext
 
@@ -77,61 +77,26 @@ def _options(options: Options) -> tuple[dict[str, Any], list[str], dict[str, Any
     given = dict(options)
     over = given.pop("over")
     given = {key: value for key, value in read_with_file(given).items() if value is not None}
-    own = {key: given.pop(key, None) for key in ("out", "overwrite", "resume", "reserved", "quiet")}
+    given.pop("reserved", None)
+    own = {key: given.pop(key, None) for key in ("out", "overwrite", "resume", "quiet")}
     return given, over, own
 
 
 def _launch(options: Options, argv: list[str]) -> int:
     if "over" not in options:
         return launch_run_command("sweep", _configure, options, argv)
-    from ...sweep.start import start_sweep
+    from ...sweeps.start import run_sweep
 
     hostfile = options.pop("hostfile", None)
     given, over, own = _options(options)
-    directory, reserved = choose_directory(given, over, own)
-    try:
-        code, _ = start_sweep(
-            directory,
-            given,
-            over,
-            overwrite=bool(own["overwrite"]),
-            reserved=reserved,
-            quiet=bool(own["quiet"]),
-            hostfile=hostfile,
-        )
-    finally:
-        release(directory, reserved)
+    code, _ = run_sweep(given, over, own, hostfile)
     return code
-
-
-def choose_directory(given: dict[str, Any], over: Any, own: dict[str, Any]) -> tuple[Path, bool]:
-    """Return the directory of a sweep, and whether it was made for it just now."""
-    from ...rundir.layout import reserve
-    from ...sweep.grid import make_grid
-
-    out = own.get("out")
-    if out is not None:
-        if not out:
-            raise UserError("--out needs the name of a directory")
-        return Path(out), False
-    if own.get("overwrite") or own.get("resume"):
-        raise UserError("--overwrite and --resume need --out, the directory of a sweep")
-    problem = make_grid(given, over).points[0].config.parse_problem()[0]
-    return reserve(f"{problem}-sweep"), True
-
-
-def release(directory: Path, reserved: bool) -> None:
-    """Remove the directory that was made for a sweep, if nothing was written to it."""
-    from ...rundir.layout import release_reserved
-
-    if reserved:
-        release_reserved(directory)
 
 
 def continue_sweep(options: Options, hostfile: str | None) -> int:
     """Run the points of a sweep that are not done, for `mpi-gt resume`; return the exit code."""
-    from ...sweep.plan import read_plan
-    from ...sweep.start import start_sweep
+    from ...sweeps.plan import read_plan
+    from ...sweeps.start import start_sweep
 
     given = dict(options)
     directory, quiet = Path(given.pop("directory")), given.pop("quiet", False)
@@ -149,8 +114,8 @@ def continue_sweep(options: Options, hostfile: str | None) -> int:
 def _prepare(options: Options, ranks: int) -> Any:
     """Return the configuration of a sweep over stepsizes, the points, or options to begin with."""
     if "plan" in options:
-        from ...sweep.plan import read_plan
-        from ...sweep.start import numbers_for, work_for
+        from ...sweeps.plan import read_plan
+        from ...sweeps.start import numbers_for, work_for
 
         plan = read_plan(Path(options["plan"]))
         return work_for(plan, numbers_for(plan, ranks), options.get("quiet", False))
@@ -171,7 +136,7 @@ def _on_ranks(comm: "MPI.Intracomm", plan: Any, context: "RankContext") -> int:
 def _run_points(comm: "MPI.Intracomm", work: "Work", context: "RankContext") -> int:
     import gc
 
-    from ...sweep.ranks import run_points
+    from ...sweeps.ranks import run_points
 
     def begin(path: Path) -> None:
         context.directory = path
@@ -187,8 +152,8 @@ def _run_under_mpirun(comm: "MPI.Intracomm", options: Options, context: "RankCon
     plans: list[Plan] = []  # of root only
 
     def begin() -> "Work":
-        from ...sweep.plan import begin as begin_plan
-        from ...sweep.start import work_for
+        from ...sweeps.plan import begin as begin_plan
+        from ...sweeps.start import work_for
 
         plan, overwrite, quiet = _plan_for(options, comm.size)
         held.enter_context(claim(plan.directory))
@@ -197,7 +162,7 @@ def _run_under_mpirun(comm: "MPI.Intracomm", options: Options, context: "RankCon
         return work_for(plan, plan.pending(), quiet)
 
     def finish() -> int:
-        from ...sweep.outcome import finish
+        from ...sweeps.outcome import finish
 
         return finish(plans[0], code, work.quiet)
 
@@ -209,7 +174,8 @@ def _run_under_mpirun(comm: "MPI.Intracomm", options: Options, context: "RankCon
 
 def _plan_for(options: Options, ranks: int) -> "tuple[Plan, bool, bool]":
     """Return the plan of a sweep on that many ranks, and whether to overwrite and be quiet."""
-    from ...sweep.plan import make_plan
+    from ...sweeps.plan import make_plan
+    from ...sweeps.start import choose_directory, release
 
     given, over, own = _options(options)
     if given.get("stacked"):
@@ -234,7 +200,7 @@ def _plan_for(options: Options, ranks: int) -> "tuple[Plan, bool, bool]":
 def _check_submitted(options: Options) -> bool:
     if "over" not in options:
         return check_submitted_run(_configure, options)
-    from ...sweep.grid import make_grid
+    from ...sweeps.grid import make_grid
 
     given, over, own = _options(options)
     make_grid(given, over)

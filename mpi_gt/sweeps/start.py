@@ -1,24 +1,66 @@
 """Start of a sweep: one launch of mpirun per number of ranks, or all points in this process."""
 
 import signal
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..engine.stop import StopRequest
 from ..errors import STUCK_EXIT_CODE, UserError
+from ..files import require_name
 from ..launch import mpirun
+from ..rundir.layout import release_reserved, reserve
 from ..rundir.lock import TOKEN, claim
 from ..rundir.remains import forget_segments, remove_remains
 from ..rundir.run_json import mark_failed, read_facts
 from .axes import Over
-from .grid import shown
+from .grid import make_grid, shown
 from .outcome import finish
 from .plan import Plan, begin, give_up, make_plan
 from .ranks import Work, run_points
 
 VAIN = 3  # launches in a row without a finished point, after which a sweep ends
 RETRIED = (1, STUCK_EXIT_CODE)  # exit codes of a launch in which one point went wrong
+
+
+def run_sweep(
+    options: Mapping[str, Any], over: Over, own: Mapping[str, Any], hostfile: str | None = None
+) -> tuple[int, Plan]:
+    """Run a sweep in the directory that `own` names, or in a new one; see `start_sweep`.
+
+    `own` are the options of the sweep itself: out, overwrite, resume and quiet.
+    """
+    directory, reserved = choose_directory(options, over, own)
+    overwrite, quiet = bool(own.get("overwrite")), bool(own.get("quiet"))
+    try:
+        return start_sweep(directory, options, over, overwrite, reserved, quiet, hostfile)
+    finally:
+        release(directory, reserved)
+
+
+def choose_directory(
+    options: Mapping[str, Any], over: Over, own: Mapping[str, Any]
+) -> tuple[Path, bool]:
+    """Return the directory of a sweep, and whether it was made for it just now."""
+    out = own.get("out")
+    if own.get("overwrite") and own.get("resume"):
+        raise UserError("--resume takes no --overwrite")
+    if out is not None:
+        if not str(out):
+            raise UserError("--out needs the name of a directory")
+        require_name(str(out))
+        return Path(out), False
+    if own.get("overwrite") or own.get("resume"):
+        raise UserError("--overwrite and --resume need --out, the directory of a sweep")
+    problem = make_grid(options, over).points[0].config.parse_problem()[0]
+    return reserve(f"{problem}-sweep"), True
+
+
+def release(directory: Path, reserved: bool) -> None:
+    """Remove the directory that was made for a sweep, if nothing was written to it."""
+    if reserved:
+        release_reserved(directory)
 
 
 def start_sweep(
@@ -137,9 +179,11 @@ def _has_failed(plan: Plan, number: int) -> bool:
 
 def _run_stacked(plan: Plan, quiet: bool) -> int:
     """Run the pending points in this process; signals ask for an orderly stop."""
+    stop = StopRequest()
+    if threading.current_thread() is not threading.main_thread():  # it gets no signals
+        return run_points(work_for(plan, plan.pending(), quiet), None, stop)
     caught = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
     previous = {number: signal.getsignal(number) for number in caught}
-    stop = StopRequest()
     stop.listen(*(number for number in caught if previous[number] != signal.SIG_IGN))
     try:
         return run_points(work_for(plan, plan.pending(), quiet), None, stop)

@@ -5,9 +5,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from ..algorithms import ALGORITHMS
+from ..array_files import read_array
 from ..config import RunConfig
 from ..errors import UserError
 from ..graphs import Network, build_network
@@ -136,6 +138,7 @@ class Checker:
 
     def __init__(self) -> None:
         self._build = lru_cache(maxsize=64)(build_network)
+        self._read = lru_cache(maxsize=8)(read_array)
         self._problems: set[tuple[Any, ...]] = set()
 
     def network(self, config: RunConfig) -> Network:
@@ -148,8 +151,15 @@ class Checker:
         try:
             self.network(point.config)
             self._check_problem(point.config)
+            self._check_start(point.config)
         except UserError as error:
             raise UserError(f"at {shown(point)}: {error}") from None
+
+    def _check_start(self, config: RunConfig) -> None:
+        if config.x1 is not None:
+            shape = self._read(Path(config.x1)).shape
+            if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != config.n):
+                raise UserError(f"{config.x1} has shape {shape}, not (d,) or ({config.n}, d)")
 
     def _check_problem(self, config: RunConfig) -> None:
         """Make one node's problem, if that is no work: its constructor checks the options.

@@ -122,7 +122,8 @@ def _expand(name: str, text: str) -> list[str]:
     high, colon, count = rest.partition(":")
     points = integer(f"--over {name}: the number of points", count.strip()) if colon else None
     if points is not None and not LIMITS["points"][0] <= points <= LIMITS["points"][1]:
-        raise UserError(f"--over {name}: a range has {LIMITS['points']} points, not {points}")
+        least, most = LIMITS["points"]
+        raise UserError(f"--over {name}: a range has {least} to {most} points, not {points}")
     if not _is_number(high) or not 0 < float(low) < float(high) < float("inf"):
         raise UserError(
             f"--over {name}: a range is LOW..HIGH or LOW..HIGH:K with 0 < LOW < HIGH, a "
@@ -165,7 +166,7 @@ def require_known(axes: Sequence[Axis], specs: Mapping[str, Sequence[str]]) -> N
             kind, key = "algorithm", axis.name
         lacking = [spec for spec in specs[kind] if not _takes(kind, spec, key)]
         if len(lacking) == len(specs[kind]):
-            raise UserError(f"there is no axis '{axis.name}'{nearest(axis.name, _names(specs))}")
+            raise UserError(f"there is no axis '{axis.name}'{_hint(axis.name, specs)}")
         if lacking:
             having = ",".join(spec for spec in specs[kind] if spec not in lacking)
             flag = "--algorithms" if kind == "algorithm" else f"--over {kind}="
@@ -173,6 +174,22 @@ def require_known(axes: Sequence[Axis], specs: Mapping[str, Sequence[str]]) -> N
                 f"--over {axis.name}: {kind} {spec_name(lacking[0])} has no option '{key}'; "
                 f"name those that have it: {flag}{' ' if kind == 'algorithm' else ''}{having}"
             )
+
+
+def _hint(name: str, specs: Mapping[str, Sequence[str]]) -> str:
+    """Return the end of a message about an unknown axis."""
+    known = _names(specs)
+    of_what = [each for each in known if each.partition(".")[2] == name]
+    if of_what:
+        return f": it is an option of the {of_what[0].partition('.')[0]}, {of_what[0]}"
+    kind, dot, key = name.partition(".")
+    if dot and kind in SPECS:
+        return f": {kind} {spec_name(specs[kind][0])} has no option '{key}'{nearest(name, known)}"
+    others = [method for method, made in ALGORITHMS.items() if has_option(made, name)]
+    if others:
+        method = spec_name(specs["algorithm"][0])
+        return f": algorithm {method} has no option '{name}' ({', '.join(others)} have)"
+    return nearest(name, known)
 
 
 def _names(specs: Mapping[str, Sequence[str]]) -> list[str]:

@@ -90,7 +90,10 @@ def make_plan(
     swept = [name for name in ("exchange", "straggler") if name in grid.over()]
     found = {} if overwrite else _found(directory, swept)
     names = _names(grid.points, found, swept)
-    plan = Plan(directory, grid, dict(options), names)
+    typed = asdict(grid.config)
+    saved = {name: typed[name] for name in options if name not in ("lr", "points")}
+    saved["algorithms"] = grid.config.algorithms
+    plan = Plan(directory, grid, saved, names)
     _check(plan)
     return plan
 

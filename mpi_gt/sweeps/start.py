@@ -161,7 +161,7 @@ def _launch_all(plan: Plan, token: str, hostfile: str | None, quiet: bool) -> in
 
 
 def _launch(plan: Plan, ranks: int, token: str, hostfile: str | None, quiet: bool) -> int:
-    words = ["sweep", f"--plan={plan.directory}", *(["--quiet"] if quiet else [])]
+    words = ["sweep", "--plan", str(plan.directory), *(["--quiet"] if quiet else [])]
     return mpirun.launch(words, ranks, plan.directory, None, hostfile, {TOKEN: token})
 
 

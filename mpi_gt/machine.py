@@ -311,6 +311,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     # here: slow to import, and only root needs it
     from importlib.metadata import PackageNotFoundError, version

@@ -28,6 +28,15 @@ class AxisLike(Protocol):
     def numbers(self) -> list[float] | None: ...
 
 
+class _Sorted:
+    """An axis with its numbers in ascending order."""
+
+    def __init__(self, axis: AxisLike) -> None:
+        self.name = axis.name
+        self.values = axis.values if axis.numbers is None else tuple(sorted(axis.values, key=float))
+        self.numbers = None if axis.numbers is None else sorted(axis.numbers)
+
+
 def draw_sweep_grid(
     directory: Path, axes: Sequence[AxisLike], rows: Sequence[Mapping[str, Any]]
 ) -> list[Path]:
@@ -83,10 +92,12 @@ def _methods(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _draw_one(directory: Path, axis: AxisLike, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Draw the gap along one axis, a line per method."""
     figure, (panel,) = _figure(1)
+    missing = False
     for number, method in enumerate(_methods(rows)):
         gaps = [_smallest(rows, method, (axis.name, value)) for value in axis.values]
         _draw_values(panel, axis, gaps, number, plain(full_name(method)))
-    _label(panel, axis)
+        missing |= None in gaps
+    _label(panel, axis, missing)
     panel.set_ylabel(LEGEND, fontsize=9)
     panel.legend(fontsize=8)
     return save(figure, directory / f"sweep-{_file_name(axis)}.png")
@@ -104,6 +115,7 @@ def _draw_two(
         one, other = other, one
     methods = _methods(rows)
     figure, panels = _figure(len(methods))
+    one, other = _Sorted(one), _Sorted(other)
     gaps = {
         method: [
             [_smallest(rows, method, (one.name, x), (other.name, y)) for x in one.values]
@@ -139,7 +151,7 @@ def _draw_line_panels(
     for panel, (method, table) in zip(panels, gaps.items(), strict=True):
         for number, (value, row) in enumerate(zip(other.values, table, strict=True)):
             _draw_values(panel, one, row, number, plain(f"{other.name} {value}"))
-        _label(panel, one)
+        _label(panel, one, any(None in row for row in table))
         panel.set_title(plain(full_name(method)), fontsize=9)
 
 
@@ -156,18 +168,18 @@ def _draw_values(
         label=name,
         marker=MARKERS[number % len(MARKERS)],
         color=f"C{number % 10}",
-        linestyle=DASHES[number % len(DASHES)],
+        linestyle=DASHES[number % len(DASHES)] if axis.numbers else "none",
         markersize=5,
         linewidth=1.3,
     )
 
 
-def _label(panel: Any, axis: AxisLike) -> None:
-    """Label the x axis, logarithmic where its values span a decade."""
+def _label(panel: Any, axis: AxisLike, gaps: bool) -> None:
+    """Label the x axis, logarithmic where its values span a decade; `gaps`: points are missing."""
     panel.set_yscale("log")
     panel.grid(visible=True, which="major", alpha=0.3)
-    panel.set_xlabel(f"{plain(axis.name)} (missing points diverged)", fontsize=9)
-    panel.tick_params(labelsize=8)
+    panel.set_xlabel(plain(axis.name) + (" (missing points diverged)" if gaps else ""), fontsize=9)
+    panel.tick_params(which="both", labelsize=8)
     numbers = axis.numbers
     if numbers is None:
         panel.set_xticks(range(len(axis.values)), [plain(value) for value in axis.values])

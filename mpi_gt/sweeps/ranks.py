@@ -68,6 +68,10 @@ def run_points(
             if comm is not None:
                 raise  # the other ranks are in the middle of it
             ending = f"error: {_record_crash(config, error)}"
+        except KeyboardInterrupt:
+            if comm is None:
+                mark_failed(path, "interrupted by SIGINT", 130)
+            raise
         if root and (not work.quiet or ending.startswith("error")):
             show_point(work, number, ending, time.monotonic() - began)
     return 0

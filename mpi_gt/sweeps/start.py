@@ -95,6 +95,9 @@ def start_sweep(
         except UserError:
             give_up(directory, existed)
             raise
+        except BaseException as error:
+            mark_failed(directory, str(error) or type(error).__name__, 1)
+            raise
         if code == UserError.exit_code and not any(map(plan.is_done, range(len(plan.names)))):
             give_up(directory, existed)
             return code, plan

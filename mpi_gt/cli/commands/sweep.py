@@ -83,6 +83,8 @@ def _options(options: Options) -> tuple[dict[str, Any], list[str], dict[str, Any
 
 
 def _launch(options: Options, argv: list[str]) -> int:
+    if "plan" in options:
+        raise UserError("sweep does not take '--plan': `mpi-gt resume DIR` continues a sweep")
     if "over" not in options:
         return launch_run_command("sweep", _configure, options, argv)
     from ...sweeps.start import run_sweep
@@ -203,6 +205,8 @@ def _check_submitted(options: Options) -> bool:
     from ...sweeps.grid import make_grid
 
     given, over, own = _options(options)
+    if any(axis.partition("=")[0].strip() == "n" for axis in over):
+        raise UserError("a job has one number of ranks: submit one sweep for each, without n")
     make_grid(given, over)
     return own["out"] is None
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +18,14 @@ from .build import Experiment, build, build_stacked
 from .checkpointer import Checkpointer
 from .loop import NoRecorder
 from .resume import ClaimedRun, claim_directory, restore_checkpoint
+from .result_tables import ResultTables
 from .stop import StopRequest
 from .watchdog import watch_run
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from mpi4py import MPI
-    from pandas import DataFrame
 
     from ..performance.profiler import Profiler
-    from ..results.runs import Outputs, Runs
     from ..theory.audit import Audit
     from .recorder import Recorder
 
@@ -36,7 +33,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(ResultTables):
     """The result of `run`, on every rank.
 
     Attributes
@@ -62,44 +59,6 @@ class Result:
         """Return the output of the only algorithm."""
         (only,) = self.outputs.values()
         return only
-
-    @cached_property
-    def runs(self) -> "Runs":
-        """The run as `mpi_gt.load` returns those of directories: tables, outputs and a figure.
-
-        On root only. Of a run on MPI ranks without `out`, `final` has the output of this node.
-        """
-        if not self.facts:
-            raise UserError("only root has the tables of a run: ask on rank 0")
-        from ..results.record import Record
-        from ..results.runs import Runs
-
-        out = self.facts["config"]["out"]
-        return Runs([Record(out or "", self.facts, self.metrics, None if out else self.outputs)])
-
-    @property
-    def metrics_table(self) -> "DataFrame":
-        """The metrics as a pandas table, with the columns of `mpi_gt.load(...).metrics`."""
-        return self.runs.metrics
-
-    @property
-    def summary(self) -> "DataFrame":
-        """One row per algorithm, as in `mpi_gt.load(...).summary`."""
-        return self.runs.summary
-
-    @property
-    def final(self) -> "Outputs":
-        """The outputs in the order of `summary`."""
-        return self.runs.final
-
-    @property
-    def config(self) -> list[dict[str, Any]]:
-        """The configuration, once per row of `summary`."""
-        return self.runs.config
-
-    def plot(self, metric: str = "gap", x: str = "iteration", ax: "Axes | None" = None) -> "Axes":
-        """Draw a metric of each algorithm and return the matplotlib axes."""
-        return self.runs.plot(metric, x, ax)
 
 
 def run(

@@ -133,6 +133,17 @@ OWN: dict[str, Values] = {
         "", "x", "nan", "inf", "0", "-1", "..", "1..", "..1", "1..0.1", "0..1", "1e-4..inf",
         "1e-4..nan", "1..1", "1e-4..1..2", "1e-4,1", "a..b", "1e-400..1", "1..2\0",
     ],
+    "--over": [
+        "", "x", "=", "=1", "lr", "lr=", "lr=,", "lr=;", "lr=x", "lr=nan", "lr=inf", "lr=0", "lr=-1",
+        "lr=0..1", "lr=1..0.1", "lr=1..", "lr=1..x", "lr=1..2:", "lr=1..2:1", "lr=1..2:x",
+        "lr=1..2:99999999999", "lr=1..inf", "lr=0.1,0.10", "lr=1e-400..1", "lr=0.1\0",
+        "lr=1e-300..1e300", "lrr=1", "LR=1", "beta1=0.5", "spread=0", "stacked=true", "out=a", "n=2",
+        "iterations=1", "graph=", "graph=rong", "graph=er:p=2", "graph=ring,ring", "graph.k=1",
+        "graph.p=x", "problem=", "problem=hubert", "problem.spread=-1", "problem.spread=x",
+        "problem.=1", ".spread=1", "algorithm=gtt", "algorithm=gt,gt", "weights=x", "weights=a.npy",
+        "x1=missing.npy", "seeds=0", "seeds=x", "seed=-1", "dtype=float16", "exchange=p3p",
+        "log-every=0", "straggler=node=0,ms=1", "é=1", f"lr={'9' * 5000}", "seed=1..1e6:1000",
+    ],
     "--hosts": [
         "", "x", "h1", "h1:", ":4", "h1:0", "h1:-1", "h1:x", "h1:1.5", "h1:4,h1:4", "h1:4,,h2:4",
         "h 1:4", "-h:4", "é:4", "h1:4\n", "h\0:4", f"h1:{'9' * 5000}", "h1:1000001", "h1:²",

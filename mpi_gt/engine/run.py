@@ -17,8 +17,8 @@ from . import loop
 from .build import Experiment, build, build_stacked
 from .checkpointer import Checkpointer
 from .loop import NoRecorder
-from .resume import ClaimedRun, claim_directory, restore_checkpoint
 from .result_tables import ResultTables
+from .resume import ClaimedRun, claim_directory, restore_checkpoint
 from .stop import StopRequest
 from .watchdog import watch_run
 

@@ -13,6 +13,7 @@ from ..plots.sweep import draw_sweep_grid
 from ..results.record import Record, Row, read_record
 from ..results.runs import Runs, columns_of
 from ..rundir.atomic import write_csv
+from ..rundir.remains import forget_launches
 from .axes import Axis
 from .plan import Plan, remove_results
 
@@ -59,6 +60,8 @@ def finish(plan: Plan, code: int, quiet: bool) -> int:
     if failed and status == "failed":
         facts["error"] = f"{len(failed)} of {len(rows)} points did not finish"
     plan.write(status, figures=written[1:], **facts)
+    if status != "failed":
+        forget_launches(plan.directory, everywhere=True)
     if not quiet:
         show_sweep(plan.grid.config, plan.grid.axes, rows, best)
         for name in written:

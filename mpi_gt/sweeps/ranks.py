@@ -15,6 +15,7 @@ from ..engine.run import run
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, UserError
 from ..rundir.layout import STOP_FILE
+from ..rundir.remains import forget_launches
 from ..rundir.run_json import mark_failed, read_facts
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def run_points(
             if comm is None:
                 mark_failed(path, "interrupted by SIGINT", 130)
             raise
+        if root and comm is not None and number > 0:
+            # of this launch, under an mpirun of the user's: the last point has it as well
+            forget_launches(Path(str(work.runs[number - 1].out)))
         if root and (not work.quiet or ending.startswith("error")):
             show_point(work, number, ending, time.monotonic() - began)
     return 0

@@ -12,7 +12,6 @@ from ..files import require_name
 from ..launch import mpirun
 from ..rundir.layout import release_reserved, reserve
 from ..rundir.lock import TOKEN, claim
-from ..rundir.remains import forget_segments, remove_remains
 from ..rundir.run_json import mark_failed, read_facts
 from .axes import Over
 from .grid import make_grid, shown
@@ -83,7 +82,6 @@ def start_sweep(
     existed = directory.exists() and not reserved
     with claim(directory) as held:
         begin(plan, overwrite)
-        _clean(plan)
         try:
             if stacked:
                 code = _run_stacked(plan, quiet)
@@ -102,16 +100,6 @@ def start_sweep(
             give_up(directory, existed)
             return code, plan
         return finish(plan, code, quiet), plan
-
-
-def _clean(plan: Plan) -> None:
-    """Remove what killed launches have left on this host, and the records of ended ones."""
-    for number in range(len(plan.names)):
-        path = plan.path(number)
-        if path.is_dir():
-            remove_remains(path)
-            if plan.is_done(number):
-                forget_segments(path)
 
 
 def work_for(plan: Plan, numbers: Sequence[int], quiet: bool) -> Work:
@@ -151,7 +139,6 @@ def _launch_all(plan: Plan, token: str, hostfile: str | None, quiet: bool) -> in
                 break
             code = _launch(plan, ranks, token, hostfile, quiet)
             _end_dead(plan, numbers)
-            _clean(plan)
             failed = [number for number in numbers if _has_failed(plan, number)]
             skipped += [plan.names[number] for number in failed]
             if code == 0:

@@ -35,7 +35,7 @@ def test_a_launch_per_number_of_ranks(mpi, call, tmp_path):
     (point,) = (row["point"] for row in rows if row["n"] == "3" and row["method"] == "dsgd"
                 and row["lr"] == "0.01")  # fmt: skip
     assert_same(out / "points" / point, one)
-    assert not list(out.rglob(".segments*")) + list(out.rglob(".lock"))
+    assert not list(out.rglob(".launch-*")) + list(out.rglob(".lock"))
 
 
 ITERATIONS = 1500
@@ -102,7 +102,7 @@ def test_under_ones_own_mpirun(mpi, call, tmp_path):
     words = ["sweep", *SIZE, "--over", "lr=0.01,0.02", "--out", str(out)]
     call(mpi.mpirun(2, mpi.python, "-m", "mpi_gt", *words))
     assert [row["n"] for row in table(out)] == ["2"] * 4
-    assert not list(out.rglob(".segments*")) + list(out.rglob(".lock"))
+    assert not list(out.rglob(".launch-*")) + list(out.rglob(".lock"))
     words[-3] = "n=2,3"
     done = call(mpi.mpirun(2, mpi.python, "-m", "mpi_gt", *words), expect=None)
     assert done.code != 0

@@ -12,6 +12,8 @@ from ..errors import UserError
 from ..memory import reported_memory_errors
 from ..user_classes import SILENCE
 
+BRIEF = 0.2  # seconds of waiting during which ranks look often whether it is over
+
 Result = TypeVar("Result")
 
 
@@ -129,12 +131,15 @@ def idle_barrier(comm: MPI.Intracomm, what: str | None = None) -> None:
     """
     request = comm.Ibarrier()
     pause = 1e-5
-    patience = time.monotonic() + SILENCE
+    began = time.monotonic()
     with waiting_for(comm, "all other nodes"):
         while not request.Test():
             time.sleep(pause)
-            pause = min(2 * pause, 0.01)
-            if what is not None and comm.rank == 0 and time.monotonic() > patience:
+            # MPI makes progress in `Test` only, and a barrier has several rounds: short pauses, as
+            # long as the wait may be short (18 runs of a sweep on 16 ranks: 10.3 s become 8.3)
+            waited = time.monotonic() - began
+            pause = min(2 * pause, 0.001 if waited < BRIEF else 0.01)
+            if what is not None and comm.rank == 0 and waited > SILENCE:
                 text = f"mpi-gt: still waiting for other ranks, after {SILENCE:.0f} s: {what}"
                 print(text, file=sys.stderr, flush=True)
                 what = None

@@ -76,8 +76,8 @@ def draw_own_metrics(directory: Path) -> list[Path]:
     figure = Figure(figsize=(6.4, 0.6 + 2.8 * len(names)), dpi=150, layout="constrained")
     for axes, name in zip(figure.subplots(len(names), 1, squeeze=False)[:, 0], names, strict=True):
         for number, (label, rows) in enumerate(runs.items()):
-            _draw_line(axes, rows, "iteration", name, number, plain(full_name(label)))
-        _finish(axes, "iteration", plain(name))
+            draw_line(axes, rows, "iteration", name, number, plain(full_name(label)))
+        finish_axes(axes, "iteration", plain(name))
     _add_legend(figure, "outside upper center", 9)
     return [save(figure, directory / "metrics.png")]
 

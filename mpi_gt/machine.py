@@ -27,7 +27,6 @@ BUILD_MPI4PY = (
 )
 PACKAGES = ("mpi-gt", "mpi4py", "numpy", "networkx", "scipy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-GIT_SECONDS = 2  # a checkout on a slow disk must not hold up a run
 SETTINGS = (
     *THREADS,
     "OMPI_MCA_",
@@ -190,7 +189,6 @@ def run_facts(ranks: list[RankFacts] | None, reproducible: bool = False) -> dict
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": sys.argv,
         "versions": _versions(),
-        "source": source_facts(),
         "platform": platform.platform(),
         "kernels": kernels.NAME,
         "blas": blas_facts(),
@@ -323,35 +321,6 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
-
-
-@functools.cache
-def source_facts(package: Path = Path(__file__).parent) -> dict[str, Any] | None:
-    """Return the commit of the checkout that this package runs from; None without one, or git.
-
-    `changed` says whether files of the checkout differ from the commit. Called on root only, and
-    once: git takes 15 ms.
-    """
-    checkout = package.parent
-    if not (checkout / ".git").exists() or not (checkout / "pyproject.toml").is_file():
-        return None
-    import subprocess  # here: of all ranks only root needs it
-
-    words = ["--no-optional-locks", "status", "--porcelain=v2", "--branch", "-uno"]
-    try:
-        answer = subprocess.run(
-            ["git", "-C", str(checkout), *words],
-            capture_output=True,
-            text=True,
-            timeout=GIT_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError, ValueError):  # no git, or no answer in time
-        return None
-    lines = answer.stdout.splitlines()
-    found = re.search("^# branch.oid ([0-9a-f]{40,64})$", answer.stdout, re.MULTILINE)
-    changed = any(not line.startswith("#") for line in lines)
-    return {"commit": found[1], "changed": changed} if found else None
 
 
 def _thread_level(level: int) -> str:

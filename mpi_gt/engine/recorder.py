@@ -16,6 +16,7 @@ from ..display.progress import choose_progress
 from ..plots.audit import draw_audit
 from ..plots.metrics import draw_comparison, draw_own_metrics, draw_run, draw_sweep
 from ..results.options import spelled_options
+from ..results.source import source_facts
 from ..rundir.atomic import write_json
 from ..rundir.layout import clear
 from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow, row_type
@@ -41,6 +42,7 @@ class Recorder:
         self._blocks: list[MetricsBlock] = []  # not yet turned into rows: that is done on demand
         self.facts: dict[str, Any] = {"status": "running", "config": asdict(config), **facts}
         self.facts["options"] = spelled_options(config, facts["problem"])
+        self.facts["source"] = source_facts()
         self.facts.update(results={}, progress={}, resumes=[], process=process_facts())
         self.before: dict[str, Any] = {}  # the facts of the run that is resumed
         self.profile: dict[str, Any] = {}

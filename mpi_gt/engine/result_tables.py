@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ResultTables:
-    """What a Result has in common with the runs that `mpi_gt.load` reads; on root only."""
+    """The part that a Result shares with the runs that `mpi_gt.load` reads; on root only."""
 
     if TYPE_CHECKING:
         outputs: dict[str, Any]

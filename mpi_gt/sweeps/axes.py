@@ -32,7 +32,7 @@ class Axis:
 
     @property
     def of_method(self) -> bool:
-        """Whether it is an option of the methods, to be tuned; else it is part of the setting."""
+        """True for an option of the methods, to be tuned; False for a part of the setting."""
         return self.name not in RUN_AXES and not self.name.startswith(("problem.", "graph."))
 
     @property

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from mpi_gt.launch.detect import LAUNCHED
-from mpi_gt.launch.mpirun import detect_brand
+from mpi_gt.launchers.detect import LAUNCHED
+from mpi_gt.launchers.mpirun import detect_brand
 
 MPIS = ("openmpi", "mpich")
 ROOT_OF_REPOSITORY = Path(__file__).parent.parent

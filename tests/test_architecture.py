@@ -18,7 +18,7 @@ REPOSITORY = PACKAGE.parent
 LAYERS = """
     errors spec trial files memory array_files | kernels fuse machine |
     algorithms datasets graphs user_classes problems | comm rundir | config | theory |
-    plots display | results | launch | performance | engine | reproduce report sweeps | cli
+    plots display | results | launchers | performance | engine | reproduce report sweeps | cli
 """
 """A folder (or a module of the root) imports only from its left."""
 ORDER = {name: place for place, name in enumerate(LAYERS.replace("|", " ").split())}
@@ -53,13 +53,13 @@ WITHOUT_NUMPY = (
     "rundir.run_json",
     "rundir.watchdog_reports",
     "engine.stop",
-    "launch.brands",
-    "launch.detect",
-    "launch.hostfile",
-    "launch.mpirun",
-    "launch.process",
-    "launch.relay",
-    "launch.slurm",
+    "launchers.brands",
+    "launchers.detect",
+    "launchers.hostfile",
+    "launchers.mpirun",
+    "launchers.process",
+    "launchers.relay",
+    "launchers.slurm",
     "cli.main",
     "cli.streams",
     "cli.frontend",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
-from ..launch import mpirun
+from ..launchers import mpirun
 from ..rundir.atomic import storage_failure
 from ..rundir.run_json import mark_failed, resume_hint
 from ..user_classes import describe_failure

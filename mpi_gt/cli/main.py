@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..engine.stop import StopRequest
 from ..errors import Diverged, StorageError, UserError
-from ..launch import detect
+from ..launchers import detect
 from ..machine import THREADS
 from ..memory import out_of_memory
 from ..rundir.atomic import storage_failure

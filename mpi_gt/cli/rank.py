@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
-from ..launch import detect
-from ..launch.build_id import require_same_build
+from ..launchers import detect
+from ..launchers.build_id import require_same_build
 from ..machine import mpi_library, require_mpi
 from ..rundir.atomic import storage_failure
 from ..rundir.host_folder import HostFolder, enter_host
@@ -213,7 +213,7 @@ def _abort(comm: "MPI.Intracomm", error: BaseException, directory: Path | None) 
 
 def _report(rank: int, error: BaseException, directory: Path | None) -> None:
     """Write the exception of this rank to run.json, and show it or have the front end show it."""
-    from ..launch.relay import send_report
+    from ..launchers.relay import send_report
     from ..user_classes import describe_failure
 
     full = storage_failure(error)

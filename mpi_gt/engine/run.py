@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..config import Entry, RunConfig
 from ..errors import Diverged, Stopped, UserError
-from ..launch.detect import OUTCOME
+from ..launchers.detect import OUTCOME
 from ..performance.phases import NoPhases
 from ..rundir.remains import forget_launches
 from . import loop

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..launch.mpirun import find_mpirun
+from ..launchers.mpirun import find_mpirun
 
 if TYPE_CHECKING:
     from mpi4py import MPI

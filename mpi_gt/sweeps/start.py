@@ -9,7 +9,7 @@ from typing import Any
 from ..engine.stop import StopRequest
 from ..errors import STUCK_EXIT_CODE, UserError
 from ..files import require_name
-from ..launch import mpirun
+from ..launchers import mpirun
 from ..rundir.layout import release_reserved, reserve
 from ..rundir.lock import TOKEN, claim
 from ..rundir.run_json import mark_failed, read_facts

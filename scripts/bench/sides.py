@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpi_gt.graphs import build_network
-from mpi_gt.launch import detect, mpirun
+from mpi_gt.launchers import detect, mpirun
 from mpi_gt.problems import Place
 from mpi_gt.problems.huber import Huber
 

@@ -19,7 +19,7 @@ from campaign import contradictions, modules, options, reading, specs  # noqa: E
 from campaign.case import ANY_END, COMMAND, INSIDE, MPIRUN, Case  # noqa: E402
 from campaign.runner import FAULTS, Outcome, Runner, prepare, warm_up  # noqa: E402
 
-from mpi_gt.launch.detect import LAUNCHED  # noqa: E402
+from mpi_gt.launchers.detect import LAUNCHED  # noqa: E402
 
 EVERY = {INSIDE: 8, COMMAND: 5, MPIRUN: 6}
 """With --quick: one case in so many, by the way it is started."""

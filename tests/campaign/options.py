@@ -29,8 +29,8 @@ from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.config import DTYPES, LIMITS, RunConfig
 from mpi_gt.datasets import DATASETS
 from mpi_gt.graphs import FAMILIES, WEIGHTS
-from mpi_gt.launch.brands import BRANDS
-from mpi_gt.launch.slurm import LAUNCHERS
+from mpi_gt.launchers.brands import BRANDS
+from mpi_gt.launchers.slurm import LAUNCHERS
 from mpi_gt.performance.scaling import MODES
 from mpi_gt.problems import PROBLEMS
 from mpi_gt.reproduce.study import EXPERIMENTS

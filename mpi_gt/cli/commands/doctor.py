@@ -33,8 +33,8 @@ def _add_arguments(parser: "Parser") -> None:
 
 def _launch(options: Options, argv: list[str]) -> int:
     """Examine this machine alone, or n ranks."""
-    from ...launch import mpirun
-    from ...launch.doctor import examine_machine
+    from ...launchers import mpirun
+    from ...launchers.doctor import examine_machine
 
     n, hostfile = options.get("n"), options.get("hostfile")
     if n is not None:
@@ -48,13 +48,13 @@ def _launch(options: Options, argv: list[str]) -> int:
 
 
 def _on_mismatch(mismatch: str) -> None:
-    from ...launch.doctor import examine_machine
+    from ...launchers.doctor import examine_machine
 
     examine_machine(mismatch)
 
 
 def _on_ranks(comm: "MPI.Intracomm", plan: None, context: "RankContext") -> int:
-    from ...launch.doctor import examine_ranks
+    from ...launchers.doctor import examine_ranks
 
     return examine_ranks(comm)
 

@@ -30,7 +30,7 @@ def _add_arguments(parser: "Parser") -> None:
 
 def hostfile(hosts: str, mpi: str, out: str | None = None) -> int:
     """Print or write the list; return the exit code."""
-    from ...launch.hostfile import hostfile_text, parse_hosts
+    from ...launchers.hostfile import hostfile_text, parse_hosts
 
     text = hostfile_text(parse_hosts(hosts), mpi)
     if out is None:

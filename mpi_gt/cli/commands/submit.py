@@ -50,7 +50,7 @@ def _add_arguments(parser: "Parser") -> None:
 
 def submit(words: list[str], **options: Any) -> int:
     """Submit `mpi-gt WORDS`; return the exit code."""
-    from ...launch import slurm
+    from ...launchers import slurm
     from ..parser import parse
 
     if not words:

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from mpi_gt.launch.detect import OUTCOME
-from mpi_gt.launch.relay import BEGIN, END, Relay, send_report
+from mpi_gt.launchers.detect import OUTCOME
+from mpi_gt.launchers.relay import BEGIN, END, Relay, send_report
 
 
 def relay(code: str) -> Relay:

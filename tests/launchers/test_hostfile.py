@@ -5,8 +5,8 @@ from support import ROOT_OF_REPOSITORY
 
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
-from mpi_gt.launch.brands import BRANDS
-from mpi_gt.launch.hostfile import hostfile_text, parse_hosts, read_hostfile
+from mpi_gt.launchers.brands import BRANDS
+from mpi_gt.launchers.hostfile import hostfile_text, parse_hosts, read_hostfile
 
 HOSTFILES = sorted(
     path for path in (ROOT_OF_REPOSITORY / "hostfiles").iterdir() if path.suffix != ".md"

@@ -6,9 +6,9 @@ import socket
 import pytest
 
 from mpi_gt.errors import UserError
-from mpi_gt.launch import folders
-from mpi_gt.launch.brands import BRANDS, UNKNOWN
-from mpi_gt.launch.folders import LaunchFolders
+from mpi_gt.launchers import folders
+from mpi_gt.launchers.brands import BRANDS, UNKNOWN
+from mpi_gt.launchers.folders import LaunchFolders
 from mpi_gt.rundir import private, remains
 from mpi_gt.rundir.host_folder import LAUNCH
 from mpi_gt.rundir.layout import LAUNCHES

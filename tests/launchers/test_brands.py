@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mpi_gt.launch import brands
-from mpi_gt.launch.brands import BRANDS, UNKNOWN, brand_of_version
-from mpi_gt.launch.mpirun import detect_brand, launch
+from mpi_gt.launchers import brands
+from mpi_gt.launchers.brands import BRANDS, UNKNOWN, brand_of_version
+from mpi_gt.launchers.mpirun import detect_brand, launch
 
 # what `mpirun --version` prints
 VERSIONS = {
@@ -90,7 +90,7 @@ def test_an_mpirun_that_looks_for_its_programs_on_the_path(tmp_path, monkeypatch
         (folder / name).write_text(text)
         (folder / name).chmod(0o700)
     assert detect_brand(folder / "mpirun").name == "intelmpi"
-    monkeypatch.setattr("mpi_gt.launch.mpirun.find_mpirun", lambda: folder / "mpirun")
+    monkeypatch.setattr("mpi_gt.launchers.mpirun.find_mpirun", lambda: folder / "mpirun")
     monkeypatch.delenv("I_MPI_THREAD_YIELD", raising=False)
     assert launch(["doctor"], 5000, None) == 1  # no rank was started that leaves an exit code
     assert said.read_text().startswith("3 -n 5000 ")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mpi_gt.errors import UserError
-from mpi_gt.launch.build_id import BUILD, build_id, require_same_build
+from mpi_gt.launchers.build_id import BUILD, build_id, require_same_build
 
 POISON = "raise SystemExit('imported from the current folder')\n"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mpi_gt.launch.detect import detect_launch, is_launched, without_step
+from mpi_gt.launchers.detect import detect_launch, is_launched, without_step
 
 
 @pytest.mark.parametrize(

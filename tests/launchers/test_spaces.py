@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from mpi_gt.errors import UserError
-from mpi_gt.launch.brands import BRANDS
-from mpi_gt.launch.spaces import AGENTS, quoting_agent
+from mpi_gt.launchers.brands import BRANDS
+from mpi_gt.launchers.spaces import AGENTS, quoting_agent
 
 
 def test_the_path_reaches_the_other_host_in_one_piece(tmp_path):

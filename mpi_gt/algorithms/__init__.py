@@ -29,9 +29,26 @@ def display_name(label: str) -> str:
 
 
 def full_name(label: str) -> str:
-    """Return the display name with the command-line name: "DSGD (dsgd)"."""
-    name = display_name(label)
-    return name if name == label else f"{name} ({label})"
+    """Return the display name with all that tells methods apart: "DSGD (dsgd, lr 0.1)".
+
+    The label is a name, or a specification; of a user's own class it is "module:Class (lr 0.1)".
+    """
+    words = label.split(":")
+    options = words.pop() if len(words) > 1 and "=" in words[-1] else ""
+    method = ":".join(words)
+    name = display_name(method)
+    known = [] if name == method else [method]
+    shown = [f"{key} {value}" for key, _, value in (o.partition("=") for o in _pieces(options))]
+    return f"{name} ({', '.join(known + shown)})" if known or shown else name
 
 
-__all__ = ["ALGORITHMS", "Algorithm", "display_name", "full_name"]
+def short_name(label: str) -> str:
+    """Return the display name, with the options of the label if it has any: "DSGD"."""
+    return full_name(label) if ":" in label else display_name(label)
+
+
+def _pieces(options: str) -> list[str]:
+    return [piece for piece in options.split(",") if piece]
+
+
+__all__ = ["ALGORITHMS", "Algorithm", "display_name", "full_name", "short_name"]

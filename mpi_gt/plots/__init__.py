@@ -2,6 +2,7 @@
 
 import io
 import logging
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from ..errors import StorageError
 from ..rundir.atomic import write_atomic
 
-LONGEST = 90  # letters of a name in a figure
+LONGEST = 90  # letters of a line of a name in a figure
 
 
 def available() -> bool:
@@ -44,10 +45,11 @@ def try_to_draw(draw: Callable[[], Iterable[Path]]) -> tuple[list[Path], str | N
 
 
 def plain(text: str) -> str:
-    """Return a text in which matplotlib takes nothing for a formula, in one line, not too long."""
-    text = " ".join(text.encode(errors="replace").decode().split())
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 3 :]}"
+    """Return a text in which matplotlib takes nothing for a formula, in lines that are not long.
+
+    Nothing is cut: what tells two names apart may be at their ends.
+    """
+    text = textwrap.fill(" ".join(text.encode(errors="replace").decode().split()), LONGEST)
     return text.replace("$", r"\$")
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import display_name
+from ..algorithms import short_name
 from ..errors import STUCK_EXIT_CODE, Diverged, UserError
 from .checkpoint import SLOTS, glance, latest, part_path
 from .layout import POINTS
@@ -37,14 +37,14 @@ def status_row(path: Path) -> dict[str, str]:
     shown = f"{last.get('iteration', 0)}/{config['iterations']}"
     number = labels.index(last["algorithm"]) + 1 if last.get("algorithm") in labels else 0
     if len(labels) > 1:
-        shown = f"{display_name(last.get('algorithm', '-'))} {shown} ({number} of {len(labels)})"
+        shown = f"{short_name(last.get('algorithm', '-'))} {shown} ({number} of {len(labels)})"
     return {
         "run": str(path),
         "status": status,
         "iteration": shown,
         "gap": f"{float(last['gap']):.3e}" if is_number(last.get("gap")) else "-",
         "left": time_left(status, last, config, len(labels) - number),
-        "checkpoint": f"{display_name(saved['algorithm'])}, {saved['iteration']}" if saved else "-",
+        "checkpoint": f"{short_name(saved['algorithm'])}, {saved['iteration']}" if saved else "-",
         "note": note,
     }
 

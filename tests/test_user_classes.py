@@ -84,7 +84,8 @@ def test_own_algorithm_beside_ours(module, tmp_path):
     words = ["compare", *STACKED, "--quiet", "--out", "run", "--algorithms"]
     assert main([*words, f"{name}:lr=0.01,dsgd"]) == 0
     with np.load(tmp_path / "run" / "final.npz") as file:
-        np.testing.assert_array_equal(file["Mine"], file["dsgd"])
+        # node by node the sums are added up as on ranks, and all at once by BLAS
+        np.testing.assert_allclose(file["Mine"], file["dsgd"], rtol=0, atol=1e-14)
 
 
 BROKEN_METHODS = [

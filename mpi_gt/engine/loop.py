@@ -1,5 +1,6 @@
 """The loop over the iterations of one algorithm, the only one there is, and its clock."""
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from ..config import Entry
 from ..fuse import compiled
 from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, NoPhases
 from ..problems.straggler import Straggler
+from ..user_classes import call_user_code
 from .build import Experiment
 from .checkpointer import Checkpointer
 from .metrics import measure
@@ -81,22 +83,27 @@ class Method:
     def __init__(self, experiment: Experiment, entry: Entry) -> None:
         places, trial = experiment.places, experiment.trials.get(entry.label)
 
-        def guarded(place: MethodPlace) -> Any:
+        def guarded(place: MethodPlace, algorithm: Any = entry.algorithm) -> Any:
             if trial is None:  # a class of the package
-                return Placed(entry.algorithm, place)
-            return GuardedAlgorithm(entry.label, entry.algorithm, trial.counts, place)
+                return Placed(algorithm, place)
+            return GuardedAlgorithm(entry.label, algorithm, trial.counts, place)
 
         plain = Placed(entry.algorithm, places[0])
         self._recordable: Placed | None = plain
         self._reproducible = experiment.config.reproducible
         self._close: Callable[[], None] | None = None
-        if experiment.config.stacked and (plain.asks or (trial is not None and trial.by_node)):
+        if experiment.config.stacked and (plain.asks or trial is not None):
             from ..comm.by_node import NodeByNode  # few runs need it
 
+            # the arrays of a user's class are (seeds, dim), as on ranks, and so are its own copies
+            copies = _copies(entry, len(places))
             problems, rows = [p.problem for p in places], [p.row for p in places]
-            by_node = NodeByNode(list(map(guarded, places)), experiment.node, problems, rows)
+            algorithms = list(map(guarded, places, copies))
+            by_node = NodeByNode(algorithms, experiment.node, problems, rows)
             self._called: Any = by_node
-            self._recordable, self._close = None, by_node.close
+            self._close = by_node.close
+            if plain.asks or (trial is not None and trial.by_node):
+                self._recordable = None  # else a recorded step is entrywise, whatever the shape
         else:
             self._called = guarded(places[0])
         self.init: Callable[..., Any] = self._called.init
@@ -116,6 +123,15 @@ class Method:
     def __exit__(self, *exception: object) -> None:
         if self._close is not None:
             self._close()
+
+
+def _copies(entry: Entry, count: int) -> list[Any]:
+    """Return one object per node: on ranks, what one of them keeps in itself is not another's."""
+    return call_user_code(
+        f"copying {entry.label} for every node",
+        lambda: [copy.deepcopy(entry.algorithm) for _ in range(count)],
+        entry.custom,
+    )
 
 
 def solve(

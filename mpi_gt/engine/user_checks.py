@@ -18,6 +18,7 @@ from ..errors import UserError
 from ..rundir.metrics_csv import RESERVED, is_column_name
 from ..user_classes import call_user_code
 from .place import MethodPlace, Placed
+from .unwaited import ADVICE, Unwaited
 
 Array = NDArray[Any]
 
@@ -273,12 +274,12 @@ class _IdentityMix:
 
     def _keep(self, pending: "Iterable[_Pending]") -> "_PendingVectors":
         results = _PendingVectors(pending)
-        self.results += results
+        self.results.extend(results)
         self.counts.append(len(results))
         return results
 
 
-class _Pending:
+class _Pending(Unwaited):
     """A result of mix that counts how often it is waited for."""
 
     def __init__(self, value: Any) -> None:
@@ -290,7 +291,7 @@ class _Pending:
         return self._value
 
 
-class _PendingVectors(tuple[_Pending, ...]):
+class _PendingVectors(Unwaited, tuple[_Pending, ...]):
     """All results of one call of mix; `wait` is for a call with a single vector."""
 
     def wait(self) -> Any:
@@ -326,5 +327,7 @@ def require_like(what: str, value: Any, shape: tuple[int, ...], dtype: Any = Non
 
 
 def _kind(value: Any) -> str:
+    if callable(getattr(value, "wait", None)):
+        return ADVICE
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

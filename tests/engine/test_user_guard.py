@@ -56,7 +56,7 @@ class Bowl:
 
 RETURNED = {
     "dtype": ("#after", "if late: x = x.astype('f4')", "Mine.step: x has dtype float32"),
-    "shape": ("#after", "if late: x = x[..., :1]", "Mine.step: x has shape (3, 2, 1)"),
+    "shape": ("#after", "if late: x = x[..., :1]", "Mine.step: x has shape (2, 1), not (2, 3)"),
     "none": ("#after", "if late: return None", "Mine.step must return a NamedTuple"),
     "tuple": ("#after", "if late: return x, x", "Mine.step must return a NamedTuple"),
     "fields": ("#after", "if late: return self.Other(x)", "has the fields x, but had x, g"),

@@ -1,20 +1,36 @@
 """Decentralized stochastic optimization as real MPI processes: one rank is one node."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .errors import Diverged, Stopped, UserError
+from .errors import Diverged, Interrupted, RunFailed, Stopped, UserError
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
     from mpi4py import MPI
 
-    from .engine.run import Result
+    from .api.launch import Launch
+    from .engine.result import Result
     from .results.find import Where
     from .results.runs import Runs
     from .sweeps.axes import Over
 
 __version__ = "0.1.0"
 
-__all__ = ["Diverged", "Stopped", "UserError", "__version__", "load", "run", "sweep"]
+__all__ = [
+    "Diverged",
+    "Interrupted",
+    "RunFailed",
+    "Stopped",
+    "UserError",
+    "__version__",
+    "launch",
+    "load",
+    "resume",
+    "run",
+    "sweep",
+]
 
 
 def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
@@ -30,7 +46,10 @@ def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
     **options
         The options of `mpi-gt run`, with _ for - (`log_every=10`). Three defaults differ from
         the command line: without `out` no file is written, without `quiet=False` nothing is
-        shown, and without `watchdog=SECONDS` a rank that waits forever is not ended.
+        shown, and without `watchdog=SECONDS` a rank that waits forever is not ended. Objects can
+        take the place of text: `algorithm` an Algorithm, `algorithms` a list of them, `problem` a
+        class, or a pair `(class, {option: value})`, `graph` a graph of networkx, `weights` and
+        `x1` arrays.
 
     Returns
     -------
@@ -46,17 +65,123 @@ def run(comm: "MPI.Intracomm | None" = None, **options: Any) -> "Result":
     Stopped
         A file `stop` in the run directory `out` asked for it; a checkpoint is saved.
     """
-    from .config import RunConfig
-    from .engine.run import run as run_experiment
+    from .api.run import run
 
-    def make() -> RunConfig:
-        return RunConfig.of({"quiet": True, "watchdog": 0, **options})
+    return run(comm, options)
 
-    if comm is None:
-        return run_experiment(make())
-    from .comm.collective import on_root
 
-    return run_experiment(comm.bcast(on_root(comm, make)), comm)
+@overload
+def launch(
+    n: int | None = None,
+    *,
+    wait: Literal[True] = True,
+    progress: bool | None = None,
+    hostfile: "str | os.PathLike[str] | None" = None,
+    mpirun_args: "str | Sequence[str]" = (),
+    **options: Any,
+) -> "Result": ...
+
+
+@overload
+def launch(
+    n: int | None = None,
+    *,
+    wait: bool,
+    progress: bool | None = None,
+    hostfile: "str | os.PathLike[str] | None" = None,
+    mpirun_args: "str | Sequence[str]" = (),
+    **options: Any,
+) -> "Result | Launch": ...
+
+
+def launch(
+    n: int | None = None,
+    *,
+    wait: bool = True,
+    progress: bool | None = None,
+    hostfile: "str | os.PathLike[str] | None" = None,
+    mpirun_args: "str | Sequence[str]" = (),
+    **options: Any,
+) -> "Result | Launch":
+    """Run one experiment on n MPI processes that are started for it, as `mpi-gt run -n N` does.
+
+    It is for scripts and notebooks that are not run under mpirun. Ctrl-C stops the run at a
+    checkpoint, from which `resume` continues it. When this Python process ends, the run stops in
+    the same way.
+
+    Parameters
+    ----------
+    n
+        The number of nodes, one process each.
+    wait
+        True: return the result when the run has ended. False: return a `Launch` at once.
+    progress
+        True or False: show the progress, or not. None: on a terminal or in a notebook only.
+    hostfile
+        The hosts to run on, in the format of this MPI.
+    mpirun_args
+        More options for mpirun.
+    **options
+        The options of `mpi-gt run`, with _ for -. Without `out` the run directory is
+        runs/<time>-<problem>-<algorithm>. Objects can take the place of text, as in `run`: arrays
+        and graphs are saved in the folder `inputs` of the run directory, and so is the source of
+        a class of a notebook. The processes import other classes from their modules; those of a
+        script from the script itself, which needs `if __name__ == "__main__":` around its calls.
+
+    Returns
+    -------
+    Result or Launch
+        The result, with the outputs of all nodes; or the run that is going on, with `status()`,
+        `stop()`, `wait()`, `result()` and `directory`.
+
+    Raises
+    ------
+    UserError
+        The options cannot be used.
+    Diverged
+        A value is no longer finite.
+    Stopped
+        The run was asked to stop; a checkpoint is saved.
+    RunFailed
+        The run did not finish for another reason, which the message says.
+    KeyboardInterrupt
+        Ctrl-C has stopped the run. With a checkpoint, this is a Stopped as well.
+    """
+    from .api.launch import launch
+
+    return launch({"n": n, **options}, wait, progress, hostfile, mpirun_args)
+
+
+def resume(
+    directory: "str | os.PathLike[str]",
+    *,
+    wait: bool = True,
+    progress: bool | None = None,
+    hostfile: "str | os.PathLike[str] | None" = None,
+    mpirun_args: "str | Sequence[str]" = (),
+    **options: Any,
+) -> "Result | Launch":
+    """Continue a run that was stopped, killed or failed, or extend a finished one.
+
+    The results are those of a run that was never interrupted. See `launch` for what is the same.
+
+    Parameters
+    ----------
+    directory
+        The run directory.
+    wait, progress, hostfile, mpirun_args
+        As in `launch`.
+    **options
+        The options of `mpi-gt resume`, with _ for -: `iterations=40000` extends a run.
+
+    Returns
+    -------
+    Result or Launch
+        As `launch` does. The result of a run that is finished already is read, not computed.
+    """
+    from .api.launch import resume
+
+    return resume(directory, options, wait, progress, hostfile, mpirun_args)
 
 
 def load(where: "Where") -> "Runs":

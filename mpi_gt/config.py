@@ -22,7 +22,7 @@ from .problems import PROBLEMS
 from .problems.straggler import Straggler
 from .spec import convert, integer, nearest, require_showable, split_list
 from .trial import cut_iterations, cut_ranks
-from .user_classes import construct, is_custom, resolve
+from .user_classes import construct, handed_over, is_custom, resolve, without_file
 
 DTYPES = ("float64", "float32")
 AUTO = "auto"
@@ -220,8 +220,10 @@ class RunConfig:
         made = [_make_algorithm(spec) for spec in specs]
         names = [name for name, _ in made]
         entries = [
-            Entry(name if names.count(name) == 1 else spec, algorithm, is_custom(spec), *origin)
-            for spec, (name, algorithm), origin in zip(specs, made, swept, strict=True)
+            Entry(
+                name if names.count(name) == 1 else without_file(spec), it, is_custom(spec), *origin
+            )
+            for spec, (name, it), origin in zip(specs, made, swept, strict=True)
         ]
         labels = [entry.label for entry in entries]
         for label in labels:
@@ -285,6 +287,8 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
 
 def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
     """Return the name and the algorithm of a specification."""
+    if (given := handed_over(spec)) is not None:
+        return type(given).__name__, given
     name, kind, options = resolve("algorithm", ALGORITHMS, spec)
     return name, construct(f"algorithm {name}", is_custom(spec), lambda: kind(**options))
 
@@ -331,8 +335,11 @@ def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def to_arguments(config: RunConfig) -> list[str]:
     """Return the arguments of `mpi-gt` that run this configuration."""
-    words = ["run"]
+    several = "compare" if config.lr is None else "sweep"
+    words = ["run" if config.algorithms is None else several]
     for name, value in asdict(config).items():
+        if name == "algorithm" and config.algorithms is not None:
+            continue
         flag = "-n" if name == "n" else "--" + name.replace("_", "-")
         if value is True:
             words.append(flag)

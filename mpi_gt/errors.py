@@ -40,6 +40,25 @@ class Stopped(Exception):
     exit_code = 85
 
 
+class Interrupted(Stopped, KeyboardInterrupt):
+    """A Ctrl-C during `mpi_gt.launch`, which has stopped the run in an orderly way.
+
+    It is a Stopped, as there is a checkpoint to resume from, and a KeyboardInterrupt, as somebody
+    wants the whole program to end.
+    """
+
+
+class RunFailed(Exception):
+    """A run on ranks of its own that did not finish: a rank died, was stuck, or raised.
+
+    `exit_code` is that of the command `mpi-gt`; the message is the run's own.
+    """
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class StorageError(Exception):
     """A failed write (a full disk, a removed directory); the message names the file."""
 

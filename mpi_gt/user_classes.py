@@ -1,8 +1,11 @@
 """Users' own algorithms and problems, `my_module:MyClass`: loaded, and called with care.
 
+A module is named as in an import, or by its file: `folder/my_module.py:MyClass`.
+
 `engine.user_checks` tries them out before a run, `engine.user_guard` watches them during it.
 """
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -11,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -26,6 +30,27 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 PACKAGE = str(Path(__file__).parent)
 METHODS = {"algorithm": ("init", "step"), "problem": ("gradient", "evaluate")}
 
+_HANDED: ContextVar[Mapping[str, Any]] = ContextVar("handed", default={})  # noqa: B039 (never changed)
+
+
+@contextmanager
+def handing_over(objects: Mapping[str, Any]) -> Iterator[None]:
+    """Let specifications stand for the objects of a Python caller in the `with` block.
+
+    A key is `module:Class`, for a class, or a whole specification, for an instance.
+    """
+    token = _HANDED.set(objects)
+    try:
+        yield
+    finally:
+        _HANDED.reset(token)
+
+
+def handed_over(text: str) -> Any:
+    """Return the instance that a whole specification stands for; None if there is none."""
+    made = _HANDED.get().get(text)
+    return None if isinstance(made, type) else made
+
 
 def is_custom(text: str) -> bool:
     """Return whether `text` is `module:Class[:key=value,...]`, not a registered name.
@@ -36,8 +61,16 @@ def is_custom(text: str) -> bool:
     return bool(colon) and "=" not in rest.partition(":")[0] and bool(rest.strip())
 
 
+def without_file(text: str) -> str:
+    """Return a specification without the name of its file: a run directory may be moved."""
+    module, _, rest = text.partition(":")
+    return rest if is_custom(text) and module.endswith(".py") else text
+
+
 def resolve(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any, dict[str, Any]]:
     """Return the name, class and options of an algorithm or problem, registered or custom."""
+    if (given := handed_over(text)) is not None:
+        return type(given).__name__, type(given), {}
     if not is_custom(text) or text.partition(":")[0].strip() in registry:
         return parse(kind, registry, text)
     module, _, rest = text.partition(":")
@@ -52,9 +85,18 @@ def resolve(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any
 
 def _load(kind: str, module_name: str, class_name: str) -> type:
     what = f"{kind} {module_name}:{class_name}"
+    handed = _HANDED.get().get(f"{module_name}:{class_name}")
+    if handed is not None:
+        given = handed if isinstance(handed, type) else type(handed)
+        return call_user_code(what, lambda: _require_methods(what, METHODS[kind], given))
+    if module_name == "__main__":
+        raise UserError(
+            f"{what} is known only to the script or notebook that defines it: pass the class there"
+        )
     try:
         with announced(f"the import of {module_name}"):
-            module = _import(module_name)
+            is_file = module_name.endswith(".py")
+            module = _import_file(module_name) if is_file else _import(module_name)
     except (UserError, KeyboardInterrupt):
         raise
     except ModuleNotFoundError as error:
@@ -73,6 +115,10 @@ def _find_class(what: str, methods: Sequence[str], module: ModuleType, class_nam
     if not isinstance(user_class, type):
         classes = [name for name, thing in vars(module).items() if isinstance(thing, type)]
         raise UserError(f"{what}: the module has no such class{nearest(class_name, classes)}")
+    return _require_methods(what, methods, user_class)
+
+
+def _require_methods(what: str, methods: Sequence[str], user_class: type) -> type:
     lacking = [name for name in methods if not callable(getattr(user_class, name, None))]
     lacking += sorted(set(getattr(user_class, "__abstractmethods__", ())) - set(lacking))
     if lacking:
@@ -96,19 +142,47 @@ def _import(module_name: str) -> ModuleType:
         sys.path.append(str(here))
     loaded = sys.modules.get(top)
     if found is not None and getattr(loaded, "__file__", None) != str(found):
-        folders = [str(found.parent)] if found is package else None
-        spec = importlib.util.spec_from_file_location(
-            top, found, submodule_search_locations=folders
-        )
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[top] = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(sys.modules[top])
-        except BaseException:
-            del sys.modules[top]
-            raise
+        _execute(top, found, [str(found.parent)] if found is package else None)
     return importlib.import_module(module_name)
+
+
+def _import_file(name: str) -> ModuleType:
+    """Import a user's module by its file; one inside a package by its name in the package.
+
+    Modules that it imports are looked for beside it, last of all. The name of the new module says
+    which file it is of, so that it takes no other module's place.
+    """
+    file = Path(os.path.abspath(name))  # noqa: PTH100 (links stay: they may be in another folder)
+    if not file.is_file():
+        raise UserError(f"there is no file {name}")
+    names, folder = [file.stem], file.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    if len(names) > 1:
+        module = importlib.import_module(".".join(names))
+        if module.__file__ != str(file):
+            raise UserError(f"{name}: another package {names[0]} is found first: {module.__file__}")
+        return module
+    unique = f"{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if unique not in sys.modules:
+        _execute(unique, file, None)
+    return sys.modules[unique]
+
+
+def _execute(name: str, file: Path, folders: list[str] | None) -> None:
+    """Make a module of that name from a file; `folders` are those of a package."""
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(sys.modules[name])
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def located(error: BaseException) -> str:

@@ -18,7 +18,8 @@ REPOSITORY = PACKAGE.parent
 LAYERS = """
     errors spec trial files memory array_files | kernels fuse machine |
     algorithms datasets graphs user_classes problems | comm rundir | config | theory |
-    plots display | results | launchers | performance | engine | reproduce report sweeps | cli
+    plots display | results | launchers | performance | engine | reproduce report sweeps | cli |
+    api
 """
 """A folder (or a module of the root) imports only from its left."""
 ORDER = {name: place for place, name in enumerate(LAYERS.replace("|", " ").split())}
@@ -178,6 +179,24 @@ def test_the_front_end_imports_no_numpy(name):
 def test_a_stacked_run_starts_no_mpi():
     code = "import mpi_gt; mpi_gt.run(stacked=True, n=3, iterations=2)"
     assert "mpi4py.MPI" not in modules_after(code)
+
+
+def test_importing_the_package_is_cheap():
+    """It takes less than 30 ms, and leaves heavy packages alone until they are asked for."""
+    heavy = {"numpy", "pandas", "mpi4py", "rich", "matplotlib", "networkx", "IPython"}
+    after = modules_after("import mpi_gt")
+    assert not heavy & after
+    assert {name for name in after if name.startswith("mpi_gt")} == {"mpi_gt", "mpi_gt.errors"}
+    times = [import_time("mpi_gt") for _ in range(5)]
+    assert min(times) < 30_000, times
+
+
+def import_time(name: str) -> int:
+    """Return the microseconds that a fresh Python takes to import a module."""
+    words = [sys.executable, "-X", "importtime", "-c", f"import {name}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    (line,) = (line for line in done.stderr.splitlines() if line.endswith(f"| {name}"))
+    return int(line.split("|")[1])
 
 
 def test_exchange_names_agree():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launchers import mpirun
+from ..launchers.mpirun import NO_OPTIONS, MpirunOptions
 from ..rundir.atomic import storage_failure
 from ..rundir.run_json import mark_failed, resume_hint
 from ..user_classes import describe_failure
@@ -50,7 +51,7 @@ def _note_lost_output(kind: str) -> int:
     return 128 + signal.SIGPIPE
 
 
-def start_run(words: list[str], config: "RunConfig", hostfile: str | None = None) -> int:
+def start_run(words: list[str], config: "RunConfig", options: MpirunOptions = NO_OPTIONS) -> int:
     """Run `mpi-gt WORDS`, whose configuration is known, on ranks or stacked in this process."""
     try:
         if not config.stacked and config.n is None:
@@ -58,9 +59,9 @@ def start_run(words: list[str], config: "RunConfig", hostfile: str | None = None
                 f"how many nodes? Type `mpi-gt {words[0]} -n 16 ...`, "
                 f"or `mpirun -n 16 mpi-gt {words[0]} ...`"
             )
-        if config.stacked and hostfile is not None:
-            raise UserError("--stacked is one process: it takes no --hostfile")
-        return run_stacked(config) if config.stacked else launch_run(words, config, None, hostfile)
+        if config.stacked and options.flag:
+            raise UserError(f"--stacked is one process: it takes no {options.flag}")
+        return run_stacked(config) if config.stacked else launch_run(words, config, None, options)
     finally:
         release_reserved_directory(config)
 
@@ -69,7 +70,7 @@ def launch_run(
     words: list[str],
     config: "RunConfig",
     on_tick: Callable[[], None] | None = None,
-    hostfile: str | None = None,
+    options: MpirunOptions = NO_OPTIONS,
 ) -> int:
     """Run `mpi-gt WORDS` on ranks of its own; run.json says `running` before they are up."""
     from ..engine.resume import claim_directory
@@ -81,7 +82,7 @@ def launch_run(
     claimed = claim_directory(config, None)
     code = UserError.exit_code
     try:
-        code = mpirun.launch(words, config.n, out, on_tick, hostfile, {TOKEN: claimed.token})
+        code = mpirun.launch(words, config.n, out, on_tick, options, {TOKEN: claimed.token})
     except KeyboardInterrupt:  # before mpirun was there, or after
         code = 128 + signal.SIGINT
         mark_failed(out, "interrupted by SIGINT", code)

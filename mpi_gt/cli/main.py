@@ -10,6 +10,7 @@ from pathlib import Path
 from ..engine.stop import StopRequest
 from ..errors import Diverged, StorageError, UserError
 from ..launchers import detect
+from ..launchers.parent import follow_parent
 from ..machine import THREADS
 from ..memory import out_of_memory
 from ..rundir.atomic import storage_failure
@@ -38,6 +39,7 @@ def _main_on_rank(arguments: list[str]) -> int:
 
 
 def _main_in_front(arguments: list[str]) -> int:
+    follow_parent()
     try:
         _require_current_folder()
         from .frontend import main_frontend

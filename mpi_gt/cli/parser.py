@@ -66,6 +66,9 @@ OPTIONS: dict[str, Option] = {
     "--hostfile": Option(
         "FILE", "with -n: the hosts to run on, in the format of this MPI (see mpi-gt hostfile)"
     ),
+    "--mpirun-args": Option(
+        "WORDS", 'with -n: more options of mpirun, as one word: --mpirun-args="--map-by core"'
+    ),
     "--out": Option("DIR", "run directory", "runs/<time>-<problem>-<algorithm>"),
     "--overwrite": Option("", "replace the run in an existing directory"),
     "--log-every": Option("K", "measure every K iterations", "T/200, in a profile T/20"),

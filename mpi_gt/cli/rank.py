@@ -131,6 +131,7 @@ def _run_command(comm: "MPI.Intracomm", arguments: list[str], context: RankConte
 
 def _prepare(arguments: list[str], ranks: int) -> tuple[Callable[..., int] | None, Any]:
     """Return what every rank calls, and its plan; None and an exit code where all is done."""
+    from ..launchers.mpirun import MpirunOptions
     from .commands import load
     from .parser import parse
 
@@ -139,8 +140,9 @@ def _prepare(arguments: list[str], ranks: int) -> tuple[Callable[..., int] | Non
         name, options = parse(arguments)
     except SystemExit as done:  # --help or --version, printed by now
         return None, int(done.code or 0)
-    if options.pop("hostfile", None) is not None and detect.OUTCOME not in os.environ:
-        raise UserError("--hostfile goes with -n, not with your own mpirun, which has its own")
+    for_mpirun = MpirunOptions.of(options).flag
+    if for_mpirun and detect.OUTCOME not in os.environ:
+        raise UserError(f"{for_mpirun} goes with -n, not with your own mpirun, which has its own")
     command = load(name)
     if command.prepare is None:
         assert command.alone is not None

@@ -1,4 +1,4 @@
-"""What `Node` and `StackedNode` share: their interface, and the order of the weights."""
+"""The interface that `Node` and `StackedNode` share, and the order of the weights."""
 
 from typing import Any, Protocol
 

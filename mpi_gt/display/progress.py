@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..algorithms import display_name, full_name
 from .console import console, on_terminal
@@ -72,6 +72,9 @@ class Bar:
         # with less than 100 columns, the full name would leave no room for the bar
         short = self._console.width < 100 and ":" not in label
         name = display_name(label) if short else full_name(label)
+        if len(name) > self._console.width // 3:  # the bar would cut it
+            self.note(name)
+            name = ""
         self._bar = _rich_bar(self._console)
         self._task = self._bar.add_task("", total=self._total, name=name)
         self._bar.start()
@@ -84,6 +87,39 @@ class Bar:
 
     def end(self) -> None:
         self._bar.stop()
+
+
+class NotebookLine(Silent):
+    """One line of a notebook's output per algorithm, which each update replaces."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._handle: Any = None
+
+    def begin(self, label: str) -> None:
+        self._name = full_name(label)
+        self._handle = None
+
+    def update(self, iteration: int, describe: Callable[[], str]) -> None:
+        done = round(20 * iteration / self._total)
+        bar = "█" * done + "░" * (20 - done)
+        text = f"{self._name}  {iteration}/{self._total}  {bar}  {describe()}"
+        content = {"text/plain": text}
+        if self._handle is None:
+            display = sys.modules["IPython"].display.display
+            self._handle = display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def in_notebook() -> bool:
+    """Return whether this process runs the cells of a notebook, which shows its output."""
+    if "IPython" not in sys.modules:
+        return False
+    return hasattr(sys.modules["IPython"].get_ipython(), "kernel")
 
 
 class StudyBar:

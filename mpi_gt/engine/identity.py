@@ -1,7 +1,9 @@
 """The identity of a run: everything that decides its numbers. Only the same run can be resumed."""
 
+import contextlib
 import dataclasses
 import hashlib
+import inspect
 import json
 import os
 import sys
@@ -53,13 +55,15 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
     files += [] if config.x1 is None else [config.x1]
     sources = [kind] if is_custom(config.problem) else []
     sources += [type(entry.algorithm) for entry in entries if entry.custom]
-    files += [str(sys.modules[source.__module__].__file__) for source in sources]
     return {
         "ranks": config.n,
         "graph and weights": hashlib.sha256(matrix.tobytes()).hexdigest(),
         "problem": {name: {key: str(value) for key, value in sorted(options.items())}},
         "algorithm": {entry.label: _parameters(entry) for entry in entries},
-        "files": {Path(file).name: _sha256(Path(file)) for file in files},
+        "files": {
+            **{Path(file).name: _sha256(Path(file)) for file in files},
+            **dict(map(_source, sources)),
+        },
         "dtype": config.dtype,
         "seeds": [config.seed, config.seeds],
         "log-every": config.log_interval,
@@ -84,6 +88,18 @@ def _parameters(entry: Entry) -> dict[str, str]:
         # a user's class: its label and the hash of its file cover the other parameters
         return {"lr": str(entry.lr)}
     return {key: str(value) for key, value in sorted(vars(algorithm).items())}
+
+
+def _source(user_class: type) -> tuple[str, str]:
+    """Return the name and the sha256 of the file of a class, or of its code in a notebook."""
+    file = getattr(sys.modules.get(user_class.__module__), "__file__", None)
+    if file is not None:
+        return Path(file).name, _sha256(Path(file))
+    digest = hashlib.sha256()
+    for name, part in sorted(vars(user_class).items()):
+        with contextlib.suppress(OSError, TypeError):  # no function, or made without a source
+            digest.update(f"{name} {inspect.getsource(part)}".encode())
+    return user_class.__name__, digest.hexdigest()
 
 
 def _is_file(text: str) -> bool:

@@ -1,6 +1,7 @@
 """The tables of a Result, by the names of `mpi_gt.load`; every rank imports this module."""
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class ResultTables:
-    """The part that a Result shares with the runs that `mpi_gt.load` reads; on root only."""
+    """The part that a Result has in common with the runs that `mpi_gt.load` reads; on root only."""
 
     if TYPE_CHECKING:
         outputs: dict[str, Any]
         metrics: list[dict[str, Any]]
         facts: dict[str, Any]
+        directory: Path | None
 
     @cached_property
     def runs(self) -> "Runs":
@@ -31,8 +33,8 @@ class ResultTables:
         from ..results.record import Record
         from ..results.runs import Runs
 
-        out = self.facts["config"]["out"]
-        return Runs([Record(out or "", self.facts, self.metrics, None if out else self.outputs)])
+        out = "" if self.directory is None else str(self.directory)
+        return Runs([Record(out, self.facts, self.metrics, None if out else self.outputs)])
 
     @property
     def metrics_table(self) -> "DataFrame":

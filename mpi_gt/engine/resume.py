@@ -20,7 +20,7 @@ from ..rundir.checkpoint import (
     read_part,
     require_files,
 )
-from ..rundir.layout import require_free, require_no_run
+from ..rundir.layout import INPUTS, require_free, require_no_run
 from ..rundir.run_json import require_facts
 from ..rundir.watchdog_reports import forget_reports
 from .checkpointer import Checkpointer
@@ -50,7 +50,11 @@ def config_of_run(directory: Path, given: Mapping[str, Any], ranks: int | None) 
     known = {field.name for field in fields(RunConfig)}
     try:
         config = RunConfig.of(
-            {key: value for key, value in facts["config"].items() if key in known}
+            {
+                key: _moved(value, facts["config"], directory)
+                for key, value in facts["config"].items()
+                if key in known
+            }
         )
     except UserError as error:
         raise UserError(f"{directory / 'run.json'}: config: {error}") from None
@@ -65,6 +69,13 @@ def config_of_run(directory: Path, given: Mapping[str, Any], ranks: int | None) 
     config = replace(config, **{**given, **resuming})
     config.check()
     return continued_config(config)
+
+
+def _moved(value: Any, before: Mapping[str, Any], directory: Path) -> Any:
+    """Return an option with the present place of files that lie in the run directory itself."""
+    if not isinstance(value, str) or not isinstance(before.get("out"), str):
+        return value
+    return value.replace(f"{Path(before['out'], INPUTS)}/", f"{directory / INPUTS}/")
 
 
 def continued_config(config: RunConfig) -> RunConfig | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from . import loop
 from .build import Experiment, build, build_stacked
 from .checkpointer import Checkpointer
 from .loop import NoRecorder
-from .result_tables import ResultTables
+from .result import Result
 from .resume import ClaimedRun, claim_directory, restore_checkpoint
 from .stop import StopRequest
 from .watchdog import watch_run
@@ -30,35 +30,6 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Result(ResultTables):
-    """The result of `run`, on every rank.
-
-    Attributes
-    ----------
-    outputs : dict[str, Array]
-        This node's x_{T+1} by algorithm, of shape (seeds, dim). In a stacked run it holds all
-        nodes: (nodes, seeds, dim). An algorithm that an earlier run has finished is not in it.
-    metrics : list[dict[str, Any]]
-        The rows of metrics.csv on root; empty on the other ranks.
-    facts : dict[str, Any]
-        The content of run.json on root; empty on the other ranks.
-    profile : dict[str, Any]
-        The content of profile.json on root, if the run was profiled; else empty.
-    """
-
-    outputs: dict[str, Array]
-    metrics: list[dict[str, Any]]
-    facts: dict[str, Any]
-    profile: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def x(self) -> Array:
-        """Return the output of the only algorithm."""
-        (only,) = self.outputs.values()
-        return only
 
 
 def run(
@@ -121,7 +92,8 @@ def _run_claimed(
     experiment.node.free()
     if diverged:
         raise Diverged("; ".join(diverged), recorder.facts)
-    return Result(outputs, recorder.rows, recorder.facts, recorder.profile)
+    directory = None if config.out is None else Path(config.out).absolute()
+    return Result(outputs, recorder.rows, recorder.facts, recorder.profile, directory)
 
 
 def _forget_launches(config: RunConfig, comm: "MPI.Intracomm | None") -> None:

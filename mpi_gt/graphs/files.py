@@ -1,7 +1,7 @@
-"""Graphs from files: edge lists and GraphML."""
+"""Graphs from files: edge lists and GraphML; a graph of networkx as an edge list."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..files import read_text, require_regular
@@ -62,3 +62,27 @@ def read_graphml(path: Path) -> "Graph":
     if graph.is_directed():
         raise UserError(f"{path} is a directed graph; the mixing matrix must be symmetric")
     return as_integers(graph)
+
+
+def is_graph(value: Any) -> bool:
+    """Return whether a value is a graph of networkx."""
+    import networkx as nx
+
+    return isinstance(value, nx.Graph)
+
+
+def edge_list(graph: "Graph") -> str:
+    """Return a graph of networkx as the text of an edge list, with nodes numbered from 0.
+
+    Raises UserError for a graph that an edge list cannot hold, or a run not use.
+    """
+    if graph.is_directed():
+        raise UserError("the graph is directed; the mixing matrix must be symmetric")
+    loops = [node for node in graph if graph.has_edge(node, node)]
+    alone = [node for node in graph if not graph.degree(node)]
+    if loops:
+        raise UserError(f"the graph has an edge from node {loops[0]!r} to itself")
+    if alone:
+        raise UserError(f"the graph is not connected: node {alone[0]!r} has no edge")
+    edges = sorted({(min(pair), max(pair)) for pair in as_integers(graph).edges()})
+    return "".join(f"{i} {j}\n" for i, j in edges)

@@ -1,6 +1,7 @@
 """mpirun for `mpi-gt run -n N`: found, given the flags it needs, and run as a child process."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ..display.console import TERMINAL, on_terminal
 from ..errors import STUCK_EXIT_CODE, UserError
@@ -24,6 +26,32 @@ from .spaces import quoting_agent
 
 RANK_COMMAND = (sys.executable, str(Path(__file__).parents[1] / "cli" / "start_rank.py"))
 """The words of mpirun that start a rank, before the arguments of mpi-gt."""
+
+
+class MpirunOptions(NamedTuple):
+    """The options of a command that are for mpirun, not for the run."""
+
+    hostfile: str | None = None
+    words: tuple[str, ...] = ()  # more options, as mpirun spells them
+
+    @classmethod
+    def of(cls, options: "dict[str, Any]") -> "MpirunOptions":
+        """Take --hostfile and --mpirun-args out of the options of a command."""
+        hostfile, text = options.pop("hostfile", None), options.pop("mpirun_args", "")
+        try:
+            return cls(hostfile, tuple(shlex.split(text)))
+        except ValueError as error:
+            raise UserError(f"--mpirun-args: {error} in '{text}'") from None
+
+    @property
+    def flag(self) -> str | None:
+        """The option that was given; None without one."""
+        if self.hostfile is not None:
+            return "--hostfile"
+        return "--mpirun-args" if self.words else None
+
+
+NO_OPTIONS = MpirunOptions()
 
 
 def find_mpirun() -> Path:
@@ -78,7 +106,7 @@ def launch(
     n: int,
     out: Path | None,
     on_tick: Callable[[], None] | None = None,
-    hostfile: str | None = None,
+    options: MpirunOptions = NO_OPTIONS,
     extra: Mapping[str, str] | None = None,
 ) -> int:
     """Run `mpi-gt ARGUMENTS` on n ranks and return the exit code of the run, not mpirun's.
@@ -89,6 +117,7 @@ def launch(
     _require_temporary_folder()
     mpirun = find_mpirun()
     brand = detect_brand(mpirun)
+    hostfile = options.hostfile
     hosts = None if hostfile is None else read_hostfile(Path(hostfile), brand)
     env = {**mpirun_environment(brand, n, hosts), **(extra or {})}
     if brand.searches_path:
@@ -107,7 +136,7 @@ def launch(
         env[BUILD] = build_id()
         with_slots = hosts and hosts.with_slots(brand, folders.outcome)
         launcher = mpirun_command(mpirun, brand, n, with_slots, env)
-        words = [*launcher, *RANK_COMMAND, *arguments]
+        words = [*launcher, *options.words, *RANK_COMMAND, *arguments]
         ended = run_mpirun(words, env, out, on_tick, limit, [folders.lock])
         if outcome.exists():
             if ended.stuck:

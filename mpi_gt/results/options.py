@@ -9,7 +9,7 @@ from ..algorithms import ALGORITHMS
 from ..config import Entry, RunConfig
 from ..graphs import FAMILIES
 from ..spec import convert_options, options_of, split
-from ..user_classes import is_custom, resolve
+from ..user_classes import is_custom, resolve, without_file
 
 Options = dict[str, Any]
 
@@ -37,7 +37,8 @@ def spelled_options(config: RunConfig, problem_facts: Mapping[str, Any] | None =
 
 def spec_name(spec: str) -> str:
     """Return a specification without its options: "gt" for "gt:lr=0.1", or "module:Class"."""
-    return ":".join(word.strip() for word in spec.split(":")[: 2 if is_custom(spec) else 1])
+    name = ":".join(word.strip() for word in spec.split(":")[: 2 if is_custom(spec) else 1])
+    return without_file(name)
 
 
 def _algorithm(entry: Entry) -> Options:

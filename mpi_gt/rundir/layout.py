@@ -13,6 +13,7 @@ OUTPUTS = "final.part"  # outputs of the algorithms that are finished, in a run 
 WATCHDOG = "watchdog"  # reports of stuck ranks
 SIGN = f"{WATCHDOG}/alive"  # changes while a rank works for long outside of the iterations
 LAUNCHES = ".launch-"  # begins the names of files: see `remains`
+INPUTS = "inputs"  # arrays, graphs and classes that a Python caller has passed
 POINTS = "points"  # of a sweep: its runs, a directory each
 STOP_FILE = "stop"  # its presence asks a run to stop
 OWN_FILES = (
@@ -44,7 +45,7 @@ STATE = (
     OUTPUTS,
 )
 REMAINS = (STOP_FILE, ".run.json.*", ".final.npz.part", f"{WATCHDOG}/*node-*.json", SIGN, WATCHDOG)
-OWN_NAMES = {*OWN_FILES, STOP_FILE, CHECKPOINTS, OUTPUTS, WATCHDOG}
+OWN_NAMES = {*OWN_FILES, STOP_FILE, CHECKPOINTS, OUTPUTS, WATCHDOG, INPUTS}
 
 
 def reserve(name: str) -> Path:

@@ -1,10 +1,12 @@
 """The function `mpi_gt.sweep`: a sweep from a script or a notebook."""
 
+import shlex
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import Stopped, UserError
+from ..launchers.mpirun import MpirunOptions
 from ..results.runs import Runs
 from ..rundir.run_json import read_facts
 from .axes import Over
@@ -23,14 +25,16 @@ def sweep(over: Over, options: Mapping[str, Any]) -> Runs:
         raise UserError("over is a dictionary, as in {'lr': [0.01, 0.1], 'graph': 'ring,torus'}")
     given = {name: value for name, value in options.items() if value is not None}
     own = {"quiet": True, **{name: given.pop(name) for name in OWN if name in given}}
-    hostfile = given.pop("hostfile", None)
+    hostfile, words = given.pop("hostfile", None), given.pop("mpirun_args", ())
+    words = tuple(shlex.split(words) if isinstance(words, str) else words)
+    for_mpirun = MpirunOptions(None if hostfile is None else str(hostfile), words)
     if "algorithm" in given:
         if "algorithms" in given:
             raise UserError("algorithm and algorithms are both given: one of them is enough")
         given["algorithms"] = given.pop("algorithm")
     if isinstance(given.get("algorithms"), list | tuple):
         given["algorithms"] = ",".join(map(str, given["algorithms"]))
-    code, plan = run_sweep(given, over, own, None if hostfile is None else str(hostfile))
+    code, plan = run_sweep(given, over, own, for_mpirun)
     error = read_facts(plan.directory).get("error")
     if code == Stopped.exit_code:
         left = len(plan.pending())

@@ -10,6 +10,7 @@ from ..engine.stop import StopRequest
 from ..errors import STUCK_EXIT_CODE, UserError
 from ..files import require_name
 from ..launchers import mpirun
+from ..launchers.mpirun import NO_OPTIONS, MpirunOptions
 from ..rundir.layout import release_reserved, reserve
 from ..rundir.lock import TOKEN, claim
 from ..rundir.run_json import mark_failed, read_facts
@@ -24,7 +25,10 @@ RETRIED = (1, STUCK_EXIT_CODE)  # exit codes of a launch in which one point went
 
 
 def run_sweep(
-    options: Mapping[str, Any], over: Over, own: Mapping[str, Any], hostfile: str | None = None
+    options: Mapping[str, Any],
+    over: Over,
+    own: Mapping[str, Any],
+    for_mpirun: MpirunOptions = NO_OPTIONS,
 ) -> tuple[int, Plan]:
     """Run a sweep in the directory that `own` names, or in a new one; see `start_sweep`.
 
@@ -33,7 +37,7 @@ def run_sweep(
     directory, reserved = choose_directory(options, over, own)
     overwrite, quiet = bool(own.get("overwrite")), bool(own.get("quiet"))
     try:
-        return start_sweep(directory, options, over, overwrite, reserved, quiet, hostfile)
+        return start_sweep(directory, options, over, overwrite, reserved, quiet, for_mpirun)
     finally:
         release(directory, reserved)
 
@@ -69,7 +73,7 @@ def start_sweep(
     overwrite: bool = False,
     reserved: bool = False,
     quiet: bool = False,
-    hostfile: str | None = None,
+    for_mpirun: MpirunOptions = NO_OPTIONS,
 ) -> tuple[int, Plan]:
     """Run all points of a sweep that are not done; return the exit code and the plan.
 
@@ -77,8 +81,8 @@ def start_sweep(
     """
     plan = make_plan(directory, options, over, overwrite, reserved)
     stacked = plan.grid.config.stacked
-    if stacked and hostfile is not None:
-        raise UserError("--stacked is one process: it takes no --hostfile")
+    if stacked and for_mpirun.flag:
+        raise UserError(f"--stacked is one process: it takes no {for_mpirun.flag}")
     existed = directory.exists() and not reserved
     with claim(directory) as held:
         begin(plan, overwrite)
@@ -86,7 +90,7 @@ def start_sweep(
             if stacked:
                 code = _run_stacked(plan, quiet)
             else:
-                code = _launch_all(plan, held.token, hostfile, quiet)
+                code = _launch_all(plan, held.token, for_mpirun, quiet)
         except KeyboardInterrupt:
             mark_failed(directory, "interrupted by SIGINT", 128 + signal.SIGINT)
             raise
@@ -126,7 +130,7 @@ def numbers_for(plan: Plan, ranks: int) -> list[int]:
     ]
 
 
-def _launch_all(plan: Plan, token: str, hostfile: str | None, quiet: bool) -> int:
+def _launch_all(plan: Plan, token: str, for_mpirun: MpirunOptions, quiet: bool) -> int:
     """Run the pending points, all with the same number of ranks in one launch."""
     counts = sorted({plan.grid.points[number].config.n or 0 for number in plan.pending()})
     skipped: list[str] = []
@@ -137,7 +141,7 @@ def _launch_all(plan: Plan, token: str, hostfile: str | None, quiet: bool) -> in
             numbers = numbers_for(plan, ranks)
             if not numbers:
                 break
-            code = _launch(plan, ranks, token, hostfile, quiet)
+            code = _launch(plan, ranks, token, for_mpirun, quiet)
             _end_dead(plan, numbers)
             failed = [number for number in numbers if _has_failed(plan, number)]
             skipped += [plan.names[number] for number in failed]
@@ -150,9 +154,9 @@ def _launch_all(plan: Plan, token: str, hostfile: str | None, quiet: bool) -> in
     return 0
 
 
-def _launch(plan: Plan, ranks: int, token: str, hostfile: str | None, quiet: bool) -> int:
+def _launch(plan: Plan, ranks: int, token: str, for_mpirun: MpirunOptions, quiet: bool) -> int:
     words = ["sweep", "--plan", str(plan.directory), *(["--quiet"] if quiet else [])]
-    return mpirun.launch(words, ranks, plan.directory, None, hostfile, {TOKEN: token})
+    return mpirun.launch(words, ranks, plan.directory, None, for_mpirun, {TOKEN: token})
 
 
 def _end_dead(plan: Plan, numbers: Sequence[int]) -> None:

@@ -41,7 +41,7 @@ def _launch(options: Options, argv: list[str]) -> int:
         ranks = integer("-n", n)
         if not 1 <= ranks <= 10**6:
             raise UserError(f"-n must be in [1, 1000000], not {n}")
-        return mpirun.launch(["doctor"], ranks, None, hostfile=hostfile)
+        return mpirun.launch(["doctor"], ranks, None, options=mpirun.MpirunOptions(hostfile))
     if hostfile is not None:
         raise UserError("--hostfile is for ranks: add -n N")
     return examine_machine()

@@ -34,7 +34,7 @@ def _add_arguments(parser: "Parser") -> None:
     )
     own = ("-n", "--exchange", "--checkpoint-every", "--checkpoint-minutes", "--watchdog")
     add_options(parser, *own, defaults=dict.fromkeys(own, "the run's own"))
-    add_options(parser, "--hostfile")
+    add_options(parser, "--hostfile", "--mpirun-args")
     add_options(parser, "--data-dir", "--quiet")
 
 
@@ -52,15 +52,16 @@ def _configure(options: Options, ranks: int | None = None) -> "RunConfig | int":
 
 
 def _launch(options: Options, argv: list[str]) -> int:
+    from ...launchers.mpirun import MpirunOptions
     from ..frontend import start_run
 
-    hostfile = options.pop("hostfile", None)
+    mpirun = MpirunOptions.of(options)
     if is_sweep(Path(options["directory"])):
         from .sweep import continue_sweep
 
-        return continue_sweep(options, hostfile)
+        return continue_sweep(options, mpirun)
     config = _configure(options)
-    return config if isinstance(config, int) else start_run(["resume", *argv], config, hostfile)
+    return config if isinstance(config, int) else start_run(["resume", *argv], config, mpirun)
 
 
 def _check_submitted(options: Options) -> bool:

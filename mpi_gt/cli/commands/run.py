@@ -56,7 +56,7 @@ def add_run_arguments(parser: "Parser", name: str, several: bool) -> "dict[str, 
 
     parser.add_argument("file", nargs="?", metavar="FILE.toml", help="file with options; flags win")
     method = ("--algorithms" if several else "--algorithm", *RUN_GROUPS["method"])
-    ranks = (*RUN_GROUPS["graph and ranks"], "--hostfile")
+    ranks = (*RUN_GROUPS["graph and ranks"], "--hostfile", "--mpirun-args")
     groups = add_groups(parser, {**RUN_GROUPS, "method": method, "graph and ranks": ranks})
     if not several:
         groups["measurement"].add_argument(
@@ -115,15 +115,16 @@ def launch_run_command(
     name: str, configure: "Callable[[Options], RunConfig | int]", options: Options, argv: list[str]
 ) -> int:
     """Start one run, as the command of that name; return its exit code."""
+    from ...launchers.mpirun import MpirunOptions
     from ..frontend import start_run
 
-    hostfile = options.pop("hostfile", None)
+    mpirun = MpirunOptions.of(options)
     config = configure(options)
     if isinstance(config, int):
         return config
     # the ranks use the directory that was chosen here; of two flags the later one wins
     chosen = [f"--out={config.out}", *([] if config.resume else ["--reserved"])]
-    return start_run([name, *chosen, *argv], config, hostfile)
+    return start_run([name, *chosen, *argv], config, mpirun)
 
 
 def check_submitted_run(

@@ -51,14 +51,16 @@ def _add_arguments(parser: "Parser") -> None:
 def submit(words: list[str], **options: Any) -> int:
     """Submit `mpi-gt WORDS`; return the exit code."""
     from ...launchers import slurm
+    from ...launchers.mpirun import MpirunOptions
     from ..parser import parse
 
     if not words:
         raise UserError("submit what? Add the command behind two dashes: -- run --seeds 5")
     name, inner = parse(words)
     check = load(name).check_submitted
-    if check is None or inner.pop("hostfile", None) is not None:
-        what = name if check is None else "--hostfile"
+    for_mpirun = MpirunOptions.of(inner).flag
+    if check is None or for_mpirun:
+        what = name if check is None else for_mpirun
         submitted = [each for each in COMMANDS if load(each).check_submitted is not None]
         raise UserError(f"submit is for {', '.join(submitted)}, not for {what}")
     n = slurm.count_ranks(options["hosts"], options["ranks_per_host"])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from ...config import RunConfig
+    from ...launchers.mpirun import MpirunOptions
     from ...sweeps.plan import Plan
     from ...sweeps.ranks import Work
     from ..parser import Parser
@@ -87,15 +88,16 @@ def _launch(options: Options, argv: list[str]) -> int:
         raise UserError("sweep does not take '--plan': `mpi-gt resume DIR` continues a sweep")
     if "over" not in options:
         return launch_run_command("sweep", _configure, options, argv)
+    from ...launchers.mpirun import MpirunOptions
     from ...sweeps.start import run_sweep
 
-    hostfile = options.pop("hostfile", None)
+    for_mpirun = MpirunOptions.of(options)
     given, over, own = _options(options)
-    code, _ = run_sweep(given, over, own, hostfile)
+    code, _ = run_sweep(given, over, own, for_mpirun)
     return code
 
 
-def continue_sweep(options: Options, hostfile: str | None) -> int:
+def continue_sweep(options: Options, for_mpirun: "MpirunOptions") -> int:
     """Run the points of a sweep that are not done, for `mpi-gt resume`; return the exit code."""
     from ...sweeps.plan import read_plan
     from ...sweeps.start import start_sweep
@@ -109,7 +111,9 @@ def continue_sweep(options: Options, hostfile: str | None) -> int:
     if not plan.pending():
         print(f"{directory} is finished; `mpi-gt sweep` with more values extends it")
         return 0
-    code, _ = start_sweep(directory, plan.options, plan.grid.over(), quiet=quiet, hostfile=hostfile)
+    code, _ = start_sweep(
+        directory, plan.options, plan.grid.over(), quiet=quiet, for_mpirun=for_mpirun
+    )
     return code
 
 

@@ -196,7 +196,8 @@ def kill_and_resume(mpi, moment, victim, out):
             os.kill(pid, signal.SIGKILL)
     finish(process, limit=30)
     again = finish(start(mpi.mpi_gt(*words, "--resume"), env=env), limit=60)
-    assert again.code == 0, again
+    # the ranks of a killed front end may have finished the run in the meantime
+    assert again.code == 0 or "is finished" in again.err, again
     assert not list(out.glob(f"{LAUNCHES}*"))
     assert not list(temporary.iterdir())
     assert not folder.exists()

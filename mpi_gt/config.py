@@ -6,12 +6,16 @@ import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .algorithms import ALGORITHMS, Algorithm
+from .algorithms.base import exchange_interval, round_up
+from .algorithms.budget import Budget
+from .algorithms.stepsizes import MOST, stepsizes
 from .comm import EXCHANGE_NAMES
 from .errors import UserError
 from .files import read_text, require_name
@@ -32,7 +36,7 @@ LIMITS = {
     "seed": (0, 2**63),
     "log_every": (1, 10**15),
     "n": (1, 10**6),
-    "points": (2, 1000),
+    "points": (2, MOST),
     "checkpoint_every": (1, 10**15),
     "checkpoint_minutes": (1e-3, 1e9),
     "watchdog": (0, 10**9),
@@ -65,9 +69,10 @@ class RunConfig:
     graph: str | None = None  # None: er, or the graph of a `weights` file
     weights: str | None = None
     iterations: int = 2000
+    budget: str | None = None  # gradients=NUMBER or bytes=NUMBER, for each algorithm
     seeds: int = 1
     seed: int = 0
-    log_every: int | None = None  # None: iterations / 200, rounded up
+    log_every: int | None = None  # None: iterations / 200, rounded up to a multiple of `every`
     exchange: str = "neighbor"
     dtype: str = "float64"
     reproducible: bool = False  # the same bits on every kind of processor
@@ -110,6 +115,8 @@ class RunConfig:
             if name not in known:
                 raise UserError(f"unknown option '{name}'{nearest(name, known)}")
         typed = {name: _typed(name, known[name], value) for name, value in options.items()}
+        if typed.get("budget") is not None and "iterations" not in typed:
+            typed["iterations"] = LIMITS["iterations"][1]  # the budget alone ends the run
         if typed.get("n") is not None:
             typed["n"] = cut_ranks(typed["n"])
         config = cls(**typed)
@@ -144,6 +151,8 @@ class RunConfig:
         if self.reproducible:
             require_kernels()
             require_computed(self.weights)
+        if self.budget is not None:
+            Budget.of(self.budget)
         self.entries()
         name, kind, options = self.parse_problem()
         if not is_custom(self.problem):
@@ -155,8 +164,10 @@ class RunConfig:
 
     def check_performance_options(self) -> None:
         """Raise UserError if profile, trace or straggler do not fit the other options."""
-        if self.profile and (self.stacked or self.algorithms is not None):
-            raise UserError("profile is for one algorithm on MPI ranks, not stacked, not compared")
+        if self.profile and (self.stacked or self.budget or self.algorithms is not None):
+            raise UserError(
+                "profile is for one algorithm on MPI ranks, not stacked, compared or on a budget"
+            )
         if self.profile and self.iterations > 10**7:
             raise UserError("a profile takes 150 bytes per iteration: at most 1e7 iterations")
         if (self.profile or self.audit) and self.resume:
@@ -194,10 +205,15 @@ class RunConfig:
             )
         return range(first, last + 1)
 
-    @property
+    @cached_property
     def log_interval(self) -> int:
-        """The number of iterations from one measurement to the next."""
-        return self.log_every or -(-self.iterations // (20 if self.profile else 200))
+        """The iterations from one measurement to the next; a comparison has one per method."""
+        if self.log_every is not None:
+            return self.log_every
+        interval = -(-self.iterations // (20 if self.profile else 200))
+        if self.algorithms is not None:
+            return interval
+        return round_up(interval, exchange_interval(self.entries()[0].algorithm))
 
     @property
     def seed_list(self) -> tuple[int, ...]:
@@ -235,21 +251,6 @@ class RunConfig:
     def parse_problem(self) -> tuple[str, Any, dict[str, Any]]:
         """Return the problem's name, class and options."""
         return resolve("problem", PROBLEMS, self.problem)
-
-
-def stepsizes(text: str, points: int | None) -> list[float]:
-    """Return LOW..HIGH as a logarithmic grid, by default with two steps per decade."""
-    low, dots, high = text.partition("..")
-    first, last = (convert("lr", float, end.strip()) for end in (low, high or low))
-    if not 0 < first <= last < math.inf or (first == last and (dots or points)):
-        raise UserError(f"lr must be LOW..HIGH with 0 < LOW < HIGH, not '{text}'")
-    if first == last:
-        return [first]
-    count = points or max(2, round(2 * (math.log10(last) - math.log10(first))) + 1)
-    if count > LIMITS["points"][1]:
-        raise UserError(f"lr '{text}' makes {count} stepsizes: give a shorter range, or --points")
-    between = np.logspace(math.log10(first), math.log10(last), count)[1:-1]
-    return [first, *(float(f"{lr:.3g}") for lr in between), last]
 
 
 def _with_stepsize(spec: str, lr: float) -> str:

@@ -8,7 +8,8 @@ contracted. Without the kernels, and if a step does more than entrywise arithmet
 is called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
@@ -28,8 +29,10 @@ def fused(step: Step) -> Step:
     step : callable
         A method `step(self, t, state, mix, grad)` whose result depends on its arguments and on
         the algorithm's parameters alone, and which does entrywise arithmetic only, besides its
-        calls of `mix` and `grad`: the operators ``+ - * /``, ``abs``, and numpy's sqrt, minimum,
-        maximum, square, absolute and negative; ``**`` on numbers such as t only.
+        calls of `mix`, `grad` and `grad.full`: the operators ``+ - * /``, ``abs``, and numpy's
+        sqrt, minimum, maximum, square, absolute and negative; ``**`` on numbers such as t only.
+        It may decide on t, by ``t % period == 0`` or a comparison, if the algorithm has a method
+        `phase(t)`: steps of the same phase must decide alike, and are recorded once.
 
     Returns
     -------
@@ -40,19 +43,64 @@ def fused(step: Step) -> Step:
     return step
 
 
-def compiled(algorithm: Any, state: Any, reproducible: bool = False) -> Callable[..., Any]:
-    """Return a faster function with the results of `algorithm.step`, or else the step itself.
+def compiled(
+    algorithm: Any,
+    state: Any,
+    otherwise: Callable[..., Any] | None = None,
+    reproducible: bool = False,
+) -> Callable[..., Any]:
+    """Return a faster function with the results of `algorithm.step`, or else `otherwise`.
 
-    `state` shows how many arrays a State of this algorithm has. With `reproducible`, t**0.5 is a
+    `state` shows how many arrays a State of this algorithm has. `otherwise` is called where the
+    step cannot be recorded; by default it is the step itself. With `reproducible`, t**0.5 is a
     square root, which is the same on every processor, unlike a power of the C library.
     """
-    step: Callable[..., Any] = algorithm.step
-    if kernels.C is None or not getattr(step, "fused", False) or not hasattr(state, "_fields"):
+    step = otherwise or algorithm.step
+    fusable = getattr(algorithm.step, "fused", False) and hasattr(state, "_fields")
+    if kernels.C is None or not fusable:
         return step
-    try:
-        return Recording(len(state), reproducible).of_step(step, type(state))
-    except (NotRecorded, TypeError, AttributeError, ValueError):
+    recorded = partial(_recorded, algorithm, type(state), step, reproducible)
+    whole = recorded()
+    if whole is not None:
+        return whole
+    phase = getattr(algorithm, "phase", None)
+    if phase is None or recorded(1) is None:
         return step  # more than entrywise arithmetic
+    return _by_phase(recorded, step, phase)
+
+
+def _by_phase(
+    recorded: Callable[[int], Callable[..., Any] | None],
+    otherwise: Callable[..., Any],
+    phase: Callable[[int], Hashable],
+) -> Callable[..., Any]:
+    """Return the step, recorded at the first iteration of each phase."""
+    steps: dict[Hashable, Callable[..., Any]] = {}
+
+    def step(t: int, state: Any, mix: Any, grad: Any) -> Any:
+        now = phase(t)
+        known = steps.get(now)
+        if known is None:
+            known = steps[now] = recorded(t) or otherwise
+        return known(t, state, mix, grad)
+
+    step.steps = steps  # type: ignore[attr-defined]  # for the tests
+    return step
+
+
+def _recorded(
+    algorithm: Any,
+    kind: Any,
+    otherwise: Callable[..., Any],
+    reproducible: bool,
+    t: int | None = None,
+) -> Callable[..., Any] | None:
+    """Return the recorded step, with its decisions as at iteration t; None if that fails."""
+    recording = Recording(len(kind._fields), reproducible, t)
+    try:
+        return recording.of_step(algorithm.step, kind, otherwise)
+    except (NotRecorded, TypeError, AttributeError, ValueError):
+        return None
 
 
 def entrywise(function: Callable[..., Array], arrays: int) -> Callable[..., Array]:

@@ -6,9 +6,15 @@ from .d_amsgrad import DAMSGrad
 from .decentlam import DecentLaM
 from .dsgd import DSGD
 from .dsgd_momentum import MomentumDSGD
+from .exact_diffusion import ExactDiffusion
+from .extra import EXTRA
 from .gt import GradientTracking
 from .gt_adaptive import GTAdaptive
 from .gtadam import GTAdam
+from .k_gt import KGT
+from .momentum_tracking import MomentumTracking
+from .qg_dsgdm import QuasiGlobalMomentum
+from .variance_reduced import GTHSGD, GTSARAH, GTSVRG, GTAdaptiveVR
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "gt-adaptive": GTAdaptive,
@@ -19,6 +25,15 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "d-amsgrad": DAMSGrad,
     "d-adabound": DAdaBound,
     "gtadam": GTAdam,
+    "gt-adaptive-vr": GTAdaptiveVR,
+    "gt-sarah": GTSARAH,
+    "gt-svrg": GTSVRG,
+    "gt-hsgd": GTHSGD,
+    "exact-diffusion": ExactDiffusion,
+    "extra": EXTRA,
+    "k-gt": KGT,
+    "momentum-tracking": MomentumTracking,
+    "qg-dsgdm": QuasiGlobalMomentum,
 }
 
 

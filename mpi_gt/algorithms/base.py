@@ -2,15 +2,28 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import UserError
+
 Array = NDArray[Any]
-Gradient = Callable[[Array], Array]
+
+
+class Gradient(Protocol):
+    """The gradients of one node's f_i, in `init` and in a step."""
+
+    def __call__(self, x: Array) -> Array:
+        """Return the stochastic gradient at x; all calls in one step have the same draw."""
+        ...
+
+    def full(self, x: Array) -> Array:
+        """Return the exact gradient at x."""
+        ...
 
 
 class Pending(Protocol):
@@ -100,9 +113,14 @@ class Algorithm(ABC):
     """One method: its hyper-parameters, and its update for one node.
 
     A subclass is a frozen dataclass; its fields are the options of its specification. Its State
-    is a NamedTuple of arrays of shape (seeds, dim) whose first field is `x`. No array is ever
-    changed in place: an update makes new ones. `init` and `step` of a subclass may have a last
-    argument called `place`, which is a `Place`.
+    is a NamedTuple of arrays whose first field is `x`, of shape (seeds, dim); the others may have
+    any shape (seeds, k). No array is ever changed in place: an update makes new ones. `init` and
+    `step` of a subclass may have a last argument called `place`, which is a `Place`.
+
+    A step may decide on t, the same on all nodes. With a method `phase(t)`, whose value fixes all
+    such decisions, it is compiled nevertheless, once per phase. A method that exchanges at some
+    iterations only has an attribute `every`, often an option: `mix` is called where
+    t % every == 0.
 
     Options:
         lr > 0: stepsize a
@@ -116,6 +134,8 @@ class Algorithm(ABC):
     """The name in tables, figures and claims; empty: the command-line name."""
     tracks: ClassVar[bool] = False
     """True if the State has `s` and `g` with mean_i s_i = mean_i g_i."""
+    graph: ClassVar[Literal["any", "static", "symmetric"]] = "any"
+    """The graphs it is for: A doubly stochastic, and maybe changing; one A; one symmetric A."""
 
     def __post_init__(self) -> None:
         require_positive("lr", self.lr)
@@ -123,6 +143,11 @@ class Algorithm(ABC):
             self.schedule in ("constant", "sqrt"),
             f"schedule must be constant or sqrt, not {self.schedule}",
         )
+
+    @property
+    def needs_full(self) -> bool:
+        """True if it calls `grad.full`."""
+        return False
 
     def rate(self, t: int) -> float:
         """Return the stepsize a_t: constant, or 100 a / (100 + sqrt t)."""
@@ -137,7 +162,7 @@ class Algorithm(ABC):
         x
             The first estimate, (seeds, dim).
         grad
-            The stochastic gradient, with the draw of t = 1; to be called once.
+            The stochastic gradient, with the draw of t = 1; `grad.full` is the exact one.
         """
 
     @abstractmethod
@@ -153,7 +178,8 @@ class Algorithm(ABC):
         mix
             The exchange with the neighbours; each result must be waited for once.
         grad
-            The stochastic gradient, with the draw of t + 1; to be called once, at the new x.
+            The stochastic gradient, with the draw of t + 1 in every call; `grad.full` is the
+            exact one.
         """
 
 
@@ -172,6 +198,35 @@ def require_decay_rates(beta1: float, beta2: float = 0.5) -> None:
     """Raise ValueError unless beta1 is in [0, 1) and beta2 in (0, 1)."""
     require(0 <= beta1 < 1, f"beta1 must be in [0, 1), not {beta1}")
     require(0 < beta2 < 1, f"beta2 must be in (0, 1), not {beta2}")
+
+
+def exchange_interval(algorithm: Any) -> int:
+    """Return the iterations from one exchange to the next: the attribute `every`, or 1."""
+    every = getattr(algorithm, "every", 1)
+    if type(every) is not int or every < 1:
+        name = type(algorithm).__name__
+        raise UserError(f"{name}.every must be a whole number >= 1, not {every!r}")
+    return every
+
+
+def round_up(iterations: int, every: int) -> int:
+    """Return the least multiple of `every` that is not less."""
+    return -(-iterations // every) * every
+
+
+def require_unit(name: str, value: float) -> None:
+    """Raise ValueError unless the value is in [0, 1]."""
+    require(0 <= value <= 1, f"{name} must be in [0, 1], not {value}")
+
+
+def require_interval(name: str, value: int, least: int = 1) -> None:
+    """Raise ValueError unless a number of iterations is at least `least`."""
+    require(least <= value < 2**53, f"{name} must be at least {least}, not {value}")
+
+
+def require_start(start: str) -> None:
+    """Raise ValueError unless the first estimator is full or batch."""
+    require(start in ("full", "batch"), f"start must be full or batch, not {start}")
 
 
 def require_order(order: str) -> None:

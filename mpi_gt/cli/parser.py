@@ -46,6 +46,11 @@ OPTIONS: dict[str, Option] = {
         "SPEC,SPEC,...", "the methods, with options as in gt:lr=0.1,order=atc,dsgd:lr=1", "all"
     ),
     "--iterations": Option("T", "number of iterations", "2000"),
+    "--budget": Option(
+        "UNIT=NUMBER",
+        "stop each method where it has spent gradients=NUMBER (of samples, per node and seed) or "
+        "bytes=NUMBER (of all nodes, per seed)",
+    ),
     "-n": Option("N", "number of nodes: starts N ranks, unless mpirun did"),
     "--graph": Option(
         "SPEC",
@@ -101,7 +106,7 @@ RUN_GROUPS: dict[str, tuple[str, ...]] = {
         "--dtype",
         "--reproducible",
     ),
-    "method": ("--iterations",),
+    "method": ("--iterations", "--budget"),
     "graph and ranks": ("-n", "--graph", "--weights", "--exchange", "--stacked"),
     "output": ("--out", "--overwrite", "--log-every", "--quiet", "--no-figures", "--reserved"),
     "robustness": ("--checkpoint-every", "--checkpoint-minutes", "--resume", "--watchdog"),

@@ -15,6 +15,7 @@ class NodeLike(Protocol):
 
     nodes: int
     iteration: int
+    gradients: int
 
     @property
     def bytes_sent(self) -> Any: ...

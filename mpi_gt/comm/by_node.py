@@ -25,19 +25,27 @@ class NodeByNode:
     """The algorithms of all nodes, with the interface of one algorithm on stacked arrays."""
 
     def __init__(
-        self, algorithms: Sequence[Any], node: StackedNode, problems: Any, rows: Sequence[Row]
+        self,
+        algorithms: Sequence[Any],
+        node: StackedNode,
+        gradients: Sequence[tuple[Any, Any]],
+        costs: tuple[int, int],
+        rows: Sequence[Row],
     ) -> None:
         self._algorithms = algorithms
-        self._gradients = [problem.gradient for problem in problems]
-        self._grads = [NextGradient(node, gradient) for gradient in self._gradients]
+        counters = [node, *(_Uncounted(node) for _ in rows[1:])]
+        self._grads = [
+            NextGradient(counter, *each, *costs)
+            for counter, each in zip(counters, gradients, strict=True)
+        ]
         self._node = node
         self._exchanges = Exchanges(node, rows)
         self._turns = Turns(len(rows))
 
     def init(self, x: Array, grad: Any) -> Any:
         """Return the stacked State at t = 1."""
-        places = zip(self._algorithms, x, self._gradients, strict=True)
-        return stack([each.init(own, partial(gradient, 1)) for each, own, gradient in places])
+        places = zip(self._algorithms, x, self._grads, strict=True)
+        return stack([each.init(own, own_grad) for each, own, own_grad in places])
 
     def step(self, t: int, state: Any, mix: Any, grad: Any) -> Any:
         """Return the stacked State at t + 1."""
@@ -61,6 +69,19 @@ class NodeByNode:
     def close(self) -> None:
         """End the threads."""
         self._turns.close()
+
+
+class _Uncounted:
+    """A node other than the first: the gradients of one node are counted."""
+
+    gradients = 0
+
+    def __init__(self, first: StackedNode) -> None:
+        self._first = first
+
+    @property
+    def iteration(self) -> int:
+        return self._first.iteration
 
 
 def stack(states: Sequence[Any]) -> Any:

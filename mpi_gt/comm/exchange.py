@@ -4,9 +4,11 @@ Every exchange fills the same receive buffers, so the numbers of a run do not de
 that is chosen. Buffers and requests are made once, before the first exchange.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,18 +24,20 @@ class Message:
     """The buffers of one message to and from every neighbour: a header and one or more vectors."""
 
     def __init__(
-        self, neighbours: int, vectors: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self, neighbours: int, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
     ) -> None:
-        length = int(np.prod(shape))
-        payload = -(-vectors * length * dtype.itemsize // 8)  # in words, rounded up
+        ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)]).tolist()
+        payload = -(-ends[-1] * dtype.itemsize // 8)  # in words, rounded up
         self.send: Array = np.zeros(HEADER_WORDS + payload, dtype=np.int64)
         self.receive: Array = np.zeros((neighbours, HEADER_WORDS + payload), dtype=np.int64)
         self.header = self.send[:HEADER_WORDS]
         self.headers = self.receive[:, :HEADER_WORDS]
         ours = self.send[HEADER_WORDS:].view(dtype)
         theirs = self.receive[:, HEADER_WORDS:].view(dtype)
-        pieces = [slice(i * length, (i + 1) * length) for i in range(vectors)]
-        self.slots = tuple(ours[piece].reshape(shape) for piece in pieces)
+        pieces = [slice(begin, end) for begin, end in pairwise(ends)]
+        self.slots = tuple(
+            ours[piece].reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)
+        )
         """The piece of the send buffer for each vector."""
         self.received = tuple(theirs[:, piece] for piece in pieces)
         """Each vector as received: one row per neighbour, in rank order."""

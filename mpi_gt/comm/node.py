@@ -55,6 +55,7 @@ class Node(NodeCounters):
         """Set the counters to zero before the next algorithm begins."""
         self.iteration = 0
         self.bytes_sent = 0
+        self.gradients = 0
         self.due = 0
         self.clear_stop()
 
@@ -88,14 +89,22 @@ class Node(NodeCounters):
         self._plans.append(plan)
         return plan.transfer
 
+    def grad(
+        self,
+        gradient: Callable[[int, Array], Array],
+        full: Callable[[Array], Array],
+        costs: tuple[int, int],
+    ) -> NextGradient:
+        """Return the `grad` of this node's steps; `costs` are sample gradients per call of each."""
+        return NextGradient(self, gradient, full, *costs)
+
     def stepper(
-        self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
+        self, step: Callable[..., Any], grad: Any, last: int
     ) -> Callable[[int, list[Any]], int]:
         """Return `advance` for this node: called as advance(t, states), it returns the new t.
 
         See `kernels.reference.advance` for the list of states.
         """
-        grad = NextGradient(self, gradient)
         return partial(advance, step, self, self.mix, grad, last)
 
     def check_headers(self, headers: Array) -> None:

@@ -1,4 +1,4 @@
-"""Plans: buffers and requests for mixing a given number of vectors, made once and used per call."""
+"""Plans: buffers and requests for mixing vectors of given shapes, made once and used per call."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,31 +54,29 @@ class PendingEaches(tuple[PendingEach, ...]):
 
 
 class Plan:
-    """The messages, the exchange and the transfer for mixing a given number of vectors."""
+    """The messages, the exchange and the transfer for mixing vectors of given shapes."""
 
     def __init__(self, node: "Node", vectors: Sequence[Array]) -> None:
         if not 1 <= len(vectors) <= MOST_VECTORS:
             raise ValueError(f"mix takes 1 to {MOST_VECTORS} vectors, not {len(vectors)}")
         self._node = node
-        shape, dtype = vectors[0].shape, vectors[0].dtype
+        dtype = vectors[0].dtype
         if dtype not in (np.float64, np.float32):
             raise TypeError(f"mix takes vectors of float64 or float32, not of {dtype}")
         counts = [1] * len(vectors) if node.exchange_class.separate else [len(vectors)]
         degree = len(node.row.neighbours)
-        self._messages = [Message(degree, count, shape, dtype) for count in counts]
+        slices = [slice(start, start + counts[0]) for start in range(0, len(vectors), counts[0])]
+        shapes = [vector.shape for vector in vectors]
+        self._messages = [Message(degree, shapes[own], dtype) for own in slices]
         self._exchange = node.exchange_class(node.graph_comm, self._messages)
-        starts = range(0, len(vectors), counts[0])
-        self._slices = [
-            (message, slice(start, start + counts[0]))
-            for message, start in zip(self._messages, starts, strict=True)
-        ]
+        self._slices = list(zip(self._messages, slices, strict=True))
         start, finish = self._calls()
         self.transfer = Transfer(
             node,
             self,
             tuple((m.header, m.headers, m.slots, m.received) for m in self._messages),
             *weights_in_order(node.row, dtype),
-            degree * sum(vector.nbytes for vector in vectors),
+            degree * sum(vector.size for vector in vectors) * dtype.itemsize,
             start,
             finish,
             self._fill,
@@ -86,7 +84,7 @@ class Plan:
         results = PendingMixes(PendingMix(self.transfer, index) for index in range(len(vectors)))
         results.each = PendingEaches(
             PendingEach(self.transfer, index, node.row.neighbours, shape)
-            for index in range(len(vectors))
+            for index, shape in enumerate(shapes)
         )
         self.transfer.results = results
 

@@ -54,6 +54,7 @@ class StackedNode:
     def restart(self) -> None:
         self.iteration = 0
         self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # one count per node
+        self.gradients = 0  # the same on all nodes
         self.due = 0
         self.clear_stop()
 
@@ -71,10 +72,17 @@ class StackedNode:
             self.bytes_sent += self._degrees * z[0].nbytes
         return ReadyMixes(ReadyMix(self._times(z)) for z in vectors)
 
+    def grad(
+        self,
+        gradient: Callable[[int, Array], Array],
+        full: Callable[[Array], Array],
+        costs: tuple[int, int],
+    ) -> NextGradient:
+        return NextGradient(self, gradient, full, *costs)
+
     def stepper(
-        self, step: Callable[..., Any], gradient: Callable[[int, Array], Array], last: int
+        self, step: Callable[..., Any], grad: Any, last: int
     ) -> Callable[[int, list[Any]], int]:
-        grad = NextGradient(self, gradient)
         return partial(advance, step, self, self.mix, grad, last)
 
     def _times(self, z: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from ..errors import UserError
 from .exchange import EXCHANGES, HEADER_WORDS, Exchange, Message
 from .node import Node
 
@@ -25,7 +26,7 @@ class ExchangeTimer:
         counts = (1, 1) if exchange_class.separate else (2,)
         shape, double = (max(1, payload // 16),), np.dtype(np.float64)
         degree = len(node.row.neighbours)
-        self._messages = [Message(degree, count, shape, double) for count in counts]
+        self._messages = [Message(degree, [shape] * count, double) for count in counts]
         self._exchange = exchange_class(node.graph_comm, self._messages)
         self._indices = range(len(counts))
 
@@ -130,3 +131,19 @@ def fastest_exchange(
         timer.free()
     seconds = dict(zip(timers, medians.tolist(), strict=True))
     return min(seconds, key=seconds.__getitem__), seconds, missing
+
+
+def choose_exchange(node: Node, auto: bool, payload: int) -> dict[str, Any]:
+    """Set the fastest exchange if `auto`, else require the given one; return the facts of it.
+
+    Collective: every rank calls it.
+    """
+    if auto:
+        chosen, seconds, missing = fastest_exchange(node, payload)
+        node.exchange_class = EXCHANGES[chosen]
+        return {"name": chosen, "auto": seconds, "missing": missing}
+    name = next(name for name, each in EXCHANGES.items() if each is node.exchange_class)
+    reason = unavailable_reason(node, node.exchange_class, trial=False)
+    if reason is not None:
+        raise UserError(f"exchange {name} cannot be used here: {reason}")
+    return {"name": name}

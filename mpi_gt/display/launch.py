@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from ..rundir.metrics_csv import is_number, read_last_row
-from ..rundir.run_json import read_facts
+from ..rundir.run_json import planned_iterations, read_facts
 from .console import on_terminal
 from .progress import Bar, Lines, NotebookLine, Progress, Silent, in_notebook
 
 
-def choose(total: int, progress: bool | None) -> Progress:
+def choose(progress: bool | None) -> Progress:
     """Return the display of a launched run; None: a bar on a terminal or in a notebook only."""
     if progress is False or (progress is None and not (in_notebook() or on_terminal())):
         return Silent()
     if in_notebook():
-        return NotebookLine(total)
-    return Bar(total) if on_terminal() else Lines(total)
+        return NotebookLine()
+    return Bar() if on_terminal() else Lines()
 
 
 class LaunchDisplay:
@@ -54,18 +54,19 @@ class LaunchDisplay:
             self._progress.note(text)
 
     def _show(self, row: dict[str, Any]) -> None:
+        new = row["algorithm"] != self._label
+        facts = read_facts(self._directory) if new else {}
+        if new and not facts:
+            return
         if self._progress is None:
-            facts = read_facts(self._directory)
-            if not facts:
-                return
-            self._progress = choose(facts["config"]["iterations"], self._choice)
+            self._progress = choose(self._choice)
             for warning in facts.get("warnings", []):
                 self._progress.note(f"warning: {warning}")
-        if row["algorithm"] != self._label:
+        if new:
             if self._label is not None:
                 self._progress.end()
             self._label = row["algorithm"]
-            self._progress.begin(self._label)
+            self._progress.begin(self._label, planned_iterations(facts, self._label))
         metrics = [
             f"{name} {float(row[name]):{form}}"
             for name, form in (("loss", ".6g"), ("gap", ".3e"))

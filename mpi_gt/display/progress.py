@@ -19,7 +19,7 @@ class Progress(Protocol):
     prints a message without disturbing the display.
     """
 
-    def begin(self, label: str) -> None: ...
+    def begin(self, label: str, total: int) -> None: ...
     def update(self, iteration: int, describe: Callable[[], str]) -> None: ...
     def note(self, text: str) -> None: ...
     def end(self) -> None: ...
@@ -28,7 +28,7 @@ class Progress(Protocol):
 class Silent:
     """A progress display that shows nothing."""
 
-    def begin(self, label: str) -> None:
+    def begin(self, label: str, total: int) -> None:
         pass
 
     def update(self, iteration: int, describe: Callable[[], str]) -> None:
@@ -44,10 +44,8 @@ class Silent:
 class Lines(Silent):
     """About twenty lines per algorithm, however many iterations it has."""
 
-    def __init__(self, total: int) -> None:
+    def begin(self, label: str, total: int) -> None:
         self._total = total
-
-    def begin(self, label: str) -> None:
         self._name = full_name(label)
         self._next = 0
 
@@ -64,11 +62,10 @@ class Lines(Silent):
 class Bar:
     """A bar per algorithm, with the iteration, the time left and the latest metrics."""
 
-    def __init__(self, total: int) -> None:
-        self._total = total
+    def __init__(self) -> None:
         self._console = console(sys.stderr)
 
-    def begin(self, label: str) -> None:
+    def begin(self, label: str, total: int) -> None:
         # with less than 100 columns, the full name would leave no room for the bar
         short = self._console.width < 100 and ":" not in label
         name = display_name(label) if short else full_name(label)
@@ -76,7 +73,7 @@ class Bar:
             self.note(name)
             name = ""
         self._bar = _rich_bar(self._console)
-        self._task = self._bar.add_task("", total=self._total, name=name)
+        self._task = self._bar.add_task("", total=total, name=name)
         self._bar.start()
 
     def update(self, iteration: int, describe: Callable[[], str]) -> None:
@@ -92,11 +89,10 @@ class Bar:
 class NotebookLine(Silent):
     """One line of a notebook's output per algorithm, which each update replaces."""
 
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._handle: Any = None
+    _handle: Any = None
 
-    def begin(self, label: str) -> None:
+    def begin(self, label: str, total: int) -> None:
+        self._total = total
         self._name = full_name(label)
         self._handle = None
 
@@ -157,8 +153,8 @@ def _rich_bar(output: "Console") -> "RichProgress":
     )
 
 
-def choose_progress(total: int, quiet: bool) -> Progress:
-    """Return the progress display for a run of `total` iterations per algorithm."""
+def choose_progress(quiet: bool) -> Progress:
+    """Return the progress display for a run."""
     if quiet:
         return Silent()
-    return Bar(total) if on_terminal() else Lines(total)
+    return Bar() if on_terminal() else Lines()

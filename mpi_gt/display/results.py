@@ -1,6 +1,7 @@
 """The tables of a finished run, a comparison, a sweep, a graph and a list of runs."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +63,18 @@ def _result_table(facts: dict[str, Any]) -> "Table":
     # of one seed, as in metrics.csv: run.json has the bytes of all seeds
     each = facts["bytes_sent"] // config["seeds"]
     table.add_row("bytes sent per seed, all nodes", f"{each:,}")
+    if facts.get("gradients") is not None:
+        table.add_row("sample gradients per seed, each node", f"{facts['gradients']:,}")
     table.add_row("graph", f"{graph['nodes']} nodes, {counted(graph['edges'], 'edge')}")
     table.add_row("rho_A", f"{graph['rho_A']:.6f}")
     return table
+
+
+def length_of(config: Mapping[str, Any]) -> str:
+    """Return how long a run goes on: its iterations or its budget, for display."""
+    if config.get("budget"):
+        return f"budget {config['budget']}"
+    return counted(config["iterations"], "iteration")
 
 
 def _comparison_table(facts: dict[str, Any], width: int) -> "Table":
@@ -74,7 +84,7 @@ def _comparison_table(facts: dict[str, Any], width: int) -> "Table":
 
     config, summary = facts["config"], facts["summary"]
     title = (
-        f"{config['problem']}, {counted(config['iterations'], 'iteration')}, "
+        f"{config['problem']}, {length_of(config)}, "
         f"{counted(config['seeds'], 'seed')}: "
         "means over seeds and the last fifth of the logged iterations"
     )
@@ -111,7 +121,7 @@ def _sweep_table(facts: dict[str, Any]) -> "Table":
 
     config = facts["config"]
     title = (
-        f"{config['problem']}, {counted(config['iterations'], 'iteration')}, "
+        f"{config['problem']}, {length_of(config)}, "
         f"{counted(config['seeds'], 'seed')}: each method at its own best stepsize; "
         "means over seeds and the last fifth of the logged iterations"
     )

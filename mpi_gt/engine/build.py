@@ -1,6 +1,7 @@
 """Building a run on every rank from its configuration: graph row, problem, algorithms, x_1."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,8 @@ from ..memory import VECTORS, reported_memory_errors, require_memory
 from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
 from ..user_classes import call_user_code, construct, is_custom
+from .contracts import Costs, costs_of, largest, require_graph
+from .extent import Extent, extents_of
 from .extra_columns import NO_EXTRA, ExtraColumns
 from .place import MethodPlace
 from .start import first_estimate, read_starts
@@ -61,6 +64,8 @@ class Experiment:
     places: list[MethodPlace] = field(default_factory=list)
     """The places of this rank's algorithms: one, or in a stacked run those of all nodes."""
     extra: ExtraColumns = NO_EXTRA
+    costs: Costs = (1, 1)  # sample gradients per call of `grad` and of `grad.full`
+    extents: dict[str, Extent] = field(default_factory=dict)  # by label
 
 
 def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
@@ -76,6 +81,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     from ..comm.collective import on_every_rank, on_root, place_on_host
     from ..comm.exchange import EXCHANGES
     from ..comm.node import Node
+    from ..comm.timing import choose_exchange
 
     if config.n not in (None, comm.size):
         raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
@@ -103,9 +109,15 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
             lambda: _make_own(config, MethodPlace(place, row, None), start, ranks_here),
             f"{config.problem} is being made and tried out",
         )
+        costs = own.costs
         if is_custom(config.problem) or own.trials:
             require_agreement(config.parse_problem()[0], comm.allgather(own.agreement))
-        facts["exchange"] = _choose_exchange(node, auto, 2 * own.x1.nbytes)
+            costs = largest(comm.allgather(costs))
+        targets = sum(comm.allgather(len(row.neighbours))) if config.budget else 0
+        extents = on_every_rank(
+            comm, lambda: extents_of(config, own.entries, own.place, costs, targets)
+        )
+        facts["exchange"] = choose_exchange(node, auto, 2 * own.x1.nbytes)
     except UserError:
         node.free()
         raise
@@ -113,7 +125,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     facts.setdefault("warnings", []).extend(own_class_warnings(config, own.trials))
     return Experiment(
         config, node, own.problem, own.entries, own.x1, facts, directory, identity, hosts,
-        own.constants, own.trials, [own.place], own.extra,
+        own.constants, own.trials, [own.place], own.extra, costs, extents,
     )  # fmt: skip
 
 
@@ -128,6 +140,7 @@ def _plan(
 
     n = len(ranks)
     network = build_network(config.graph, config.weights, n)
+    require_graph(config.entries(), network.matrix)
     facts.update(machine.run_facts(ranks, config.reproducible), graph=network.facts())
     identity, directory = identify(config, network.matrix, facts)
     parts = _problem_parts(config, n)
@@ -155,6 +168,7 @@ class _Own(NamedTuple):
     constants: Array | None
     place: MethodPlace
     extra: ExtraColumns
+    costs: Costs
 
 
 def _make_own(config: RunConfig, place: MethodPlace, start: Array | None, ranks_here: int) -> _Own:
@@ -177,32 +191,14 @@ def _make_own(config: RunConfig, place: MethodPlace, start: Array | None, ranks_
     constants = _constants(config, problem) if config.audit else None
     agreement = agreement_of(config, problem, x1, tried, trials)
     extra = ExtraColumns(tried.metrics, tried.least)
-    return _Own(kept, x1, entries, trials, agreement, facts, constants, place, extra)
+    costs = costs_of(problem)
+    return _Own(kept, x1, entries, trials, agreement, facts, constants, place, extra, costs)
 
 
 def _constants(config: RunConfig, problem: Problem) -> Array:
     from ..theory.constants import constants_of  # here: few runs need the theory
 
     return constants_of(config, problem)
-
-
-def _choose_exchange(node: Any, auto: bool, payload: int) -> dict[str, Any]:
-    """Set the fastest exchange if `auto`, else require the given one; return the facts of it.
-
-    Collective: every rank calls it.
-    """
-    from ..comm.exchange import EXCHANGES
-    from ..comm.timing import fastest_exchange, unavailable_reason
-
-    if auto:
-        chosen, seconds, missing = fastest_exchange(node, payload)
-        node.exchange_class = EXCHANGES[chosen]
-        return {"name": chosen, "auto": seconds, "missing": missing}
-    name = next(name for name, each in EXCHANGES.items() if each is node.exchange_class)
-    reason = unavailable_reason(node, node.exchange_class, trial=False)
-    if reason is not None:
-        raise UserError(f"exchange {name} cannot be used here: {reason}")
-    return {"name": name}
 
 
 def build_stacked(config: RunConfig) -> Experiment:
@@ -216,6 +212,7 @@ def build_stacked(config: RunConfig) -> Experiment:
     from .identity import identify
 
     network = build_network(config.graph, config.weights, n)
+    require_graph(config.entries(), network.matrix)
     facts = {**machine.run_facts(None, config.reproducible), "graph": network.facts()}
     at = [_place(config, node, n, part) for node, part in enumerate(_problem_parts(config, n))]
     problems: list[Any] = [_make_problem(config, place) for place in at]
@@ -247,12 +244,14 @@ def build_stacked(config: RunConfig) -> Experiment:
     least = None
     if tried[0][0].least is not None:
         least = np.array([[each.least] for each, _ in tried])
+    costs = largest([costs_of(each) for each in problems])
     return Experiment(
         config,
         StackedNode(network.matrix, degrees, config.reproducible),
         StackedProblem([kept for _, kept in tried]),
         entries, x1, facts, directory, identity, [], constants, trials, places,
-        ExtraColumns(tried[0][0].metrics, least),
+        ExtraColumns(tried[0][0].metrics, least), costs,
+        extents_of(config, entries, places[0], costs, 2 * len(network.graph.edges)),
     )  # fmt: skip
 
 
@@ -282,7 +281,7 @@ def _prepare(config: RunConfig, ranks_here: int) -> None:
         )
         require_memory(f"problem {config.problem}", size, ranks_here)
     if hasattr(kind, "prepare"):
-        show = _show_nothing if config.quiet else _show
+        show: Callable[[str], None] = (lambda text: None) if config.quiet else _show
         call_user_code(
             f"problem {name}: prepare",
             lambda: kind.prepare(config.data_dir, show, **options),
@@ -292,10 +291,6 @@ def _prepare(config: RunConfig, ranks_here: int) -> None:
 
 def _show(text: str) -> None:
     print(f"mpi-gt: {text}", file=sys.stderr, flush=True)
-
-
-def _show_nothing(text: str) -> None:
-    pass
 
 
 def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:

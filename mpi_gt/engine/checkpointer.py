@@ -23,7 +23,8 @@ class Checkpointer:
     The number `node.stop_at` travels in the header of every message, and the smallest one wins. It
     is 2 T to save and stop after iteration T, and 2 T + 1 to save there and continue. A rank that
     wants a checkpoint before step t names iteration t + nodes: by then every rank knows of it, for
-    the distance between two nodes of a connected graph is less than the number of nodes.
+    the distance between two nodes of a connected graph is less than the number of nodes. Where an
+    algorithm exchanges every K iterations only, that takes K times as many.
     """
 
     def __init__(
@@ -50,21 +51,32 @@ class Checkpointer:
         self._slot = 0
         self._folders_exist = False
         self._resumed: tuple[str, Part] | None = None
+        self._exchange_every = 1
 
     def resume_from(self, slot: int, part: Part) -> None:
         """Let the next algorithm begin at this part; the next checkpoint goes to the other slot."""
         self._slot = 1 - slot
         self._resumed = part.header["algorithm"], part
 
-    def restore(self, label: str, start: Any) -> tuple[int, Any, float]:
-        """Return iteration, State and seconds of the checkpoint; 0, `start` and 0.0 without one."""
+    def begin(self, last: int, exchange_every: int) -> None:
+        """Begin with an algorithm: its last iteration, and those from exchange to exchange."""
+        self._last = last
+        self._exchange_every = exchange_every
+
+    def restore(self, label: str, start: Any, batch: int = 1) -> tuple[int, Any, float]:
+        """Return iteration, State and seconds of the checkpoint; 0, `start` and 0.0 without one.
+
+        `batch` is the number of sample gradients per iteration of the methods of former versions,
+        which did not save their count.
+        """
         if self._resumed is None or self._resumed[0] != label:
             return 0, start, 0.0
         part, self._resumed = self._resumed[1], None
         sent = part.header["bytes"]
         self._node.bytes_sent = np.array(sent) if isinstance(sent, list) else sent
-        self._node.iteration = part.header["iteration"]
-        return part.header["iteration"], as_state(start, part), part.header["seconds"]
+        iteration = self._node.iteration = part.header["iteration"]
+        self._node.gradients = part.header.get("gradients", batch * (iteration + 1))
+        return iteration, as_state(start, part), part.header["seconds"]
 
     def poll_stop(self, t: int) -> None:
         """Before step t, propose a checkpoint to all ranks if one is requested or due here."""
@@ -95,7 +107,8 @@ class Checkpointer:
 
     def _propose(self, t: int, action: int) -> None:
         node = self._node
-        node.stop_at = min(node.stop_at, 2 * (t + node.nodes) + action)
+        known_at = t + node.nodes * self._exchange_every
+        node.stop_at = min(node.stop_at, 2 * known_at + action)
 
     def is_due(self, t: int) -> bool:
         """Return True if all ranks save after step t, by the messages of that step."""
@@ -123,6 +136,7 @@ class Checkpointer:
             "nodes": node.nodes,
             "seconds": seconds,
             "bytes": np.asarray(node.bytes_sent).tolist(),
+            "gradients": node.gradients,
             "metrics": self._recorder.metrics_mark(),
             "saved": time.time(),
         }

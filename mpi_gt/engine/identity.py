@@ -23,7 +23,7 @@ from ..user_classes import call_user_code, is_custom
 Identity = dict[str, Any]
 ADDED = ("data",)
 """The names that former versions did not record: their runs can be resumed without them."""
-FORMER = {"reproducible": False}
+FORMER = {"reproducible": False, "budget": None}
 """What holds for a run of a former version that did not record such a name."""
 
 
@@ -66,7 +66,8 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
         },
         "dtype": config.dtype,
         "seeds": [config.seed, config.seeds],
-        "log-every": config.log_interval,
+        "log-every": config.log_every if config.budget else config.log_interval,
+        "budget": config.budget,
         "stacked": config.stacked,
         "kernels": kernels.NAME,  # some kernels round differently from numpy in the last place
         "reproducible": config.reproducible,
@@ -131,6 +132,7 @@ def require_same(config: RunConfig, identity: Identity) -> Identity:
         return identity  # the earlier run died before its ranks were up
     # the parts of a checkpoint hold the hash of the identity as it was
     known = {name: now for name, now in identity.items() if name in before or name not in ADDED}
+    known["algorithm"] = _without_new_options(config, known["algorithm"], before.get("algorithm"))
     for name, now in known.items():
         then = before.get(name, FORMER.get(name))
         if then != now:
@@ -139,6 +141,21 @@ def require_same(config: RunConfig, identity: Identity) -> Identity:
                 f"{_shown(now)}; give another --out, or --overwrite without --resume"
             )
     return {name: now for name, now in known.items() if name in before or name not in FORMER}
+
+
+def _without_new_options(config: RunConfig, now: Identity, then: Any) -> Identity:
+    """Return the parameters without options that are new since `then` and have their defaults."""
+    kept = {}
+    for entry in config.entries():
+        recorded = then.get(entry.label) if isinstance(then, dict) else None
+        kept[entry.label] = {
+            key: value
+            for key, value in now[entry.label].items()
+            if not isinstance(recorded, dict)
+            or key in recorded
+            or value != str(getattr(type(entry.algorithm), key, None))
+        }
+    return kept
 
 
 def _shown(value: Any) -> str:

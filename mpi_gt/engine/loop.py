@@ -4,12 +4,12 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.base import exchange_interval
 from ..config import Entry
 from ..fuse import compiled
 from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, NoPhases
@@ -17,6 +17,7 @@ from ..problems.straggler import Straggler
 from ..user_classes import call_user_code
 from .build import Experiment
 from .checkpointer import Checkpointer
+from .contracts import full_gradient
 from .metrics import measure
 from .place import MethodPlace, Placed
 from .user_guard import GuardedAlgorithm
@@ -98,8 +99,9 @@ class Method:
             # the arrays of a user's class are (seeds, dim), as on ranks, and so are its own copies
             copies = _copies(entry, len(places))
             problems, rows = [p.problem for p in places], [p.row for p in places]
+            gradients = [(each.gradient, full_gradient(each)) for each in problems]
             algorithms = list(map(guarded, places, copies))
-            by_node = NodeByNode(algorithms, experiment.node, problems, rows)
+            by_node = NodeByNode(algorithms, experiment.node, gradients, experiment.costs, rows)
             self._called: Any = by_node
             self._close = by_node.close
             if plain.asks or (trial is not None and trial.by_node):
@@ -110,12 +112,10 @@ class Method:
 
     def step(self, start: Any) -> Callable[..., Any]:
         """Return the compiled step for States like `start`, or else one that may be guarded."""
-        if self._recordable is not None:
-            step = compiled(self._recordable, start, self._reproducible)
-            if step != self._recordable.step:
-                return step
-        step = self._called.step
-        return step
+        step: Callable[..., Any] = self._called.step
+        if self._recordable is None:
+            return step
+        return compiled(self._recordable, start, step, self._reproducible)
 
     def __enter__(self) -> "Method":
         return self
@@ -147,12 +147,12 @@ def solve(
     Collective: every rank calls it. `observe(t, before, after)`, if given, is called after each
     step. The seconds leave out measurements, checkpoints and `observe`.
     """
-    config, node, problem = experiment.config, experiment.node, experiment.problem
-    gradient = phases.time_gradient(_gradient(experiment))
+    node, problem = experiment.node, experiment.problem
     tracks = getattr(entry.algorithm, "tracks", False)  # optional in a user's class
-    seeds = config.seed_list
+    seeds = experiment.config.seed_list
+    last, log_interval = experiment.extents[entry.label]
     node.restart()
-    recorder.begin(entry.label)
+    recorder.begin(entry.label, last, log_interval)
 
     def log(t: int, state: Any) -> None:
         # pause()/resume(), not `with clock.paused()`: every rank does this at the same moment, and
@@ -168,14 +168,14 @@ def solve(
 
     # `measure` reports values that are not finite, once
     with np.errstate(all="ignore"), Method(experiment, entry) as method:
-        start = method.init(experiment.x1, partial(problem.gradient, 1))
-        begin, state, passed = checkpointer.restore(entry.label, start)
+        start = method.init(experiment.x1, _first_grad(experiment))
+        checkpointer.begin(last, exchange_interval(entry.algorithm))
+        begin, state, passed = checkpointer.restore(entry.label, start, experiment.costs[0])
         clock = Clock(passed)
-        if begin == 0 or (begin == config.iterations and begin % config.log_interval):
+        if begin == 0 or (begin == last and begin % log_interval):
             log(begin, state)
         step = phases.time_step(method.step(start))
-        last, log_interval = config.iterations, config.log_interval
-        advance = node.stepper(step, gradient, last)
+        advance = node.stepper(step, _grad(experiment, phases), last)
         checkpointer.poll_stop(begin + 1)
         t, states = begin, [state]
         del start, state  # only the list may hold states: `advance` reuses the arrays of old ones
@@ -192,6 +192,19 @@ def solve(
             checkpointer.schedule_next_event(t, log_interval if observe is None else 1)
     phases.close()
     return states[-1].x, clock.seconds
+
+
+def _first_grad(experiment: Experiment) -> Any:
+    """Return the `grad` of `init`."""
+    problem = experiment.problem
+    return experiment.node.grad(problem.gradient, full_gradient(problem), experiment.costs)
+
+
+def _grad(experiment: Experiment, phases: "Phases | NoPhases") -> Any:
+    """Return the `grad` of the steps, timed in a profile."""
+    gradient = phases.time_gradient(_gradient(experiment))
+    full = phases.time_gradient(full_gradient(experiment.problem))
+    return experiment.node.grad(gradient, full, experiment.costs)
 
 
 def _gradient(experiment: Experiment) -> Callable[[int, Array], Array]:

@@ -29,6 +29,7 @@ class Measurement:
     lost: Array | None  # True if `tracking` is larger than rounding explains
     accuracy: Array | None
     bytes: float  # of vectors per seed that all nodes together have sent so far
+    gradients: int  # of samples that a node has evaluated so far, per seed
     extra: Mapping[str, Array] = field(default_factory=dict)  # by name, of ExtraColumns
 
     @property
@@ -71,7 +72,7 @@ def measure(
     measured = None
     if means is not None:
         columns = ["loss", *([] if accuracy is None else ["accuracy"]), *extra.names]
-        measured = _from_means(means, columns, len(vectors), state.x.dtype, node.nodes)
+        measured = _from_means(means, columns, len(vectors), state.x.dtype, node)
     if suspect:
         at_mean = (loss, gradient, local[..., CONSENSUS])
         _require_finite(node, state, at_mean, measured, seeds)
@@ -79,7 +80,7 @@ def measure(
 
 
 def _from_means(
-    means: Array, names: Sequence[str], vectors: int, dtype: np.dtype[Any], nodes: int
+    means: Array, names: Sequence[str], vectors: int, dtype: np.dtype[Any], node: NodeLike
 ) -> Measurement:
     """Build the Measurement from the mean of the local metrics over all nodes.
 
@@ -103,7 +104,8 @@ def _from_means(
         tracking=tracking,
         lost=lost,
         accuracy=columns.pop("accuracy", None),
-        bytes=round(means[0, BYTES] * nodes) / len(means),  # exact up to 2^51 bytes (2 PB)
+        bytes=round(means[0, BYTES] * node.nodes) / len(means),  # exact up to 2^51 bytes (2 PB)
+        gradients=node.gradients,
         extra=columns,
     )
 

@@ -103,6 +103,7 @@ class Placed:
         self.init = with_place(algorithm.init, place)
         self.step = with_place(algorithm.step, place)
         self.asks = any(map(asks_for_place, (algorithm.init, algorithm.step)))
+        self.phase = getattr(algorithm, "phase", None)
 
 
 def with_place(method: Callable[..., Any], place: MethodPlace) -> Callable[..., Any]:

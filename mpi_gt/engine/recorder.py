@@ -57,7 +57,7 @@ class Recorder:
         self._seeds = config.seed_list
         self._before_last: dict[str, Any] | None = None
         self._warned_of_flat_start = False
-        self._progress = choose_progress(config.iterations, config.quiet)
+        self._progress = choose_progress(config.quiet)
         self._save()
         for warning in self.facts["warnings"]:
             self._progress.note(f"warning: {warning}")
@@ -138,9 +138,10 @@ class Recorder:
         else:
             self._progress.note(f"warning: {warning}")
 
-    def begin(self, label: str) -> None:
+    def begin(self, label: str, iterations: int, log_interval: int) -> None:
         self._before_last = None
-        self._progress.begin(label)
+        self._iterations, self._log_interval = iterations, log_interval
+        self._progress.begin(label, iterations)
 
     def write(self, label: str, iteration: int, seconds: float, measured: Measurement) -> None:
         """Record one measurement: one row per seed."""
@@ -152,11 +153,12 @@ class Recorder:
             [_listed(values) for values in columns],
             round(seconds, 6),
             int(measured.bytes),
+            measured.gradients,
             [(name, _listed(measured.extra.get(name))) for name in self._extra],
         )
         self._blocks.append(block)
         if self.directory:
-            if iteration % self._config.log_interval:
+            if iteration % self._log_interval:
                 self._before_last = self.directory.mark()
             self.directory.append(block)
         if measured.lost is not None and measured.lost.any():
@@ -202,8 +204,9 @@ class Recorder:
                     metric: mean_of([getattr(row, metric) for row in last])
                     for metric in (*METRICS, *self._extra)
                 },
-                "seconds_per_iteration": seconds / self._config.iterations,
+                "seconds_per_iteration": seconds / self._iterations,
                 "bytes_sent": last[0].bytes * self._config.seeds,
+                "gradients": last[0].gradients,
             }
         self._progress.end()
         self._save()

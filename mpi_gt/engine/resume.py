@@ -89,7 +89,7 @@ def continued_config(config: RunConfig) -> RunConfig | None:
         return config
     before = facts["config"]
     # by default the log interval follows from T; an extended run keeps that of its beginning
-    if config.log_every is None:
+    if config.log_every is None and config.algorithms is None and config.budget is None:
         own = {key: before.get(key) for key in ("iterations", "log_every", "profile")}
         old = replace(config, **{**own, "profile": bool(own["profile"]), "trace_iterations": None})
         config = replace(config, log_every=old.log_interval)

@@ -16,6 +16,7 @@ from ..rundir.remains import forget_launches
 from . import loop
 from .build import Experiment, build, build_stacked
 from .checkpointer import Checkpointer
+from .extent import planned_facts
 from .loop import NoRecorder
 from .result import Result
 from .resume import ClaimedRun, claim_directory, restore_checkpoint
@@ -252,7 +253,8 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Recorder
     def make() -> "Recorder":
         from .recorder import Recorder  # not on other ranks: it imports figures and tables
 
-        return Recorder(experiment.config, experiment.facts, experiment.extra.names)
+        facts = {**experiment.facts, **planned_facts(experiment)}
+        return Recorder(experiment.config, facts, experiment.extra.names)
 
     if experiment.config.stacked or comm is None:
         return make()

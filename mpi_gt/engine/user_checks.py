@@ -7,16 +7,17 @@ microseconds, where the run itself would hang or end in one traceback per rank.
 import json
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.base import exchange_interval
 from ..errors import UserError
 from ..rundir.metrics_csv import RESERVED, is_column_name
 from ..user_classes import call_user_code
+from .contracts import TrialGradient, signature
 from .place import MethodPlace, Placed
 from .unwaited import ADVICE, Unwaited
 
@@ -214,7 +215,8 @@ def unpack_part(name: str, packed: bytes) -> Any:
 class Trial(NamedTuple):
     """What trying out an algorithm has shown."""
 
-    counts: tuple[int, ...]  # of the vectors in each call of `mix` by a step
+    counts: tuple[Any, ...]
+    """The signature of each call of `mix`, in a step that exchanges."""
     by_node: bool  # it looks at its place or at each neighbour: not for all nodes at once
 
 
@@ -223,22 +225,23 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array, place: Me
 
     `mix` here returns each vector unchanged, and `mix.each` as if it came from every neighbour.
     The arrays passed to the algorithm are read-only, and it must wait exactly once for each
-    result of `mix`.
+    result of `mix`. The step that is tried is the first one that exchanges.
     """
     placed = call_user_code(f"{name}: reading the signatures", lambda: Placed(algorithm, place))
-
-    def gradient(t: int, x: Array) -> Array:
-        return frozen(problem.gradient(t, x))
-
-    state = call_user_code(f"{name}.init", lambda: placed.init(frozen(x), partial(gradient, 1)))
+    grad = TrialGradient(name, problem)
+    state = call_user_code(f"{name}.init", lambda: placed.init(frozen(x), grad))
     require_state(f"{name}.init", algorithm, state, x)
     for array in state:
         frozen(array)
     mix = _IdentityMix(f"{name}.step", x, place.neighbours)
-    state = call_user_code(f"{name}.step", lambda: placed.step(1, state, mix, partial(gradient, 2)))
+    t = exchange_interval(algorithm)
+    grad.t = t + 1
+    state = call_user_code(f"{name}.step", lambda: placed.step(t, state, mix, grad))
     require_state(f"{name}.step", algorithm, state, x)
     if any(result.waited != 1 for result in mix.results):
         raise UserError(f"{name}.step must wait once for each result of mix")
+    if t > 1 and not mix.counts:
+        raise UserError(f"{name}.step must call mix where t % every == 0, but does not at t = {t}")
     return Trial(tuple(mix.counts), mix.apart or placed.asks)
 
 
@@ -250,7 +253,7 @@ class _IdentityMix:
         self._x = x
         self._neighbours = neighbours
         self.results: list[_Pending] = []
-        self.counts: list[int] = []  # of the vectors in each call
+        self.counts: list[Any] = []  # the signature of each call
         self.apart = False  # True: `each` was called
 
     def __call__(self, *vectors: Array) -> "_PendingVectors":
@@ -270,12 +273,12 @@ class _IdentityMix:
             raise UserError(f"{self._caller}: mix was called without a vector")
         what = f"{self._caller}: the argument of mix"
         for vector in vectors:
-            require_like(what, vector, self._x.shape, self._x.dtype)
+            require_rows(what, vector, self._x)
+        self.counts.append(signature(vectors, self._x))
 
     def _keep(self, pending: "Iterable[_Pending]") -> "_PendingVectors":
         results = _PendingVectors(pending)
         self.results.extend(results)
-        self.counts.append(len(results))
         return results
 
 
@@ -306,14 +309,26 @@ def frozen(array: Array) -> Array:
 
 
 def require_state(what: str, algorithm: Any, state: Any, x: Array) -> None:
-    """Raise UserError unless `state` is a NamedTuple of arrays like x, one of them called x."""
+    """Raise UserError unless `state` is a NamedTuple of arrays with one row per seed, and has x."""
     fields = getattr(state, "_fields", ())
     if not isinstance(state, tuple) or "x" not in fields:
         raise UserError(f"{what} must return a NamedTuple with a field x, not {_kind(state)}")
+    tracks = getattr(algorithm, "tracks", False)
     for field, array in zip(fields, state, strict=True):
-        require_like(f"{what}: {field}", array, x.shape, x.dtype)
-    if getattr(algorithm, "tracks", False) and not {"s", "g"} <= set(fields):
+        if field == "x" or (tracks and field in ("s", "g")):
+            require_like(f"{what}: {field}", array, x.shape, x.dtype)
+        else:
+            require_rows(f"{what}: {field}", array, x)
+    if tracks and not {"s", "g"} <= set(fields):
         raise UserError(f"{what}: an algorithm that tracks needs s and g in its State")
+
+
+def require_rows(what: str, value: Any, x: Array) -> None:
+    """Raise UserError unless `value` is an array like x, but for its last axis."""
+    if isinstance(value, np.ndarray) and value.ndim == x.ndim and value.size:
+        require_like(what, value, (*x.shape[:-1], value.shape[-1]), x.dtype)
+    else:
+        require_like(what, value, x.shape, x.dtype)
 
 
 def require_like(what: str, value: Any, shape: tuple[int, ...], dtype: Any = None) -> None:

@@ -7,19 +7,23 @@ steps that are compiled, run without a guard.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.base import exchange_interval
 from ..errors import UserCodeError, UserError
 from ..user_classes import blame
+from .contracts import counted, phase_of, signature
 from .place import MethodPlace, Placed
 from .user_checks import (
     frozen,
     require_evaluation,
     require_like,
     require_metrics,
+    require_rows,
     require_state,
 )
 
@@ -88,9 +92,10 @@ class GuardedProblem:
 class GuardedAlgorithm:
     """A user's algorithm whose States and calls of `mix` are checked; its States are read-only.
 
-    `counts` holds the number of vectors in each call of `mix` when the step was tried out. It is
-    the same on all ranks, so that no rank sends what its neighbours do not wait for. An algorithm
-    with `varies = True` promises that its numbers change on all nodes alike.
+    `counts` holds the signature of each call of `mix` when the step was tried out. It is the same
+    on all ranks, so that no rank sends what its neighbours do not wait for. Steps of another
+    `phase(t)` may mix otherwise: the first of them shows how. An algorithm with `varies = True`
+    promises that its numbers change on all nodes alike.
     """
 
     def __init__(
@@ -99,13 +104,15 @@ class GuardedAlgorithm:
         self._label = label
         self._algorithm = algorithm
         self._placed = Placed(algorithm, place)
-        self._counts = counts
+        self._phase = phase_of(algorithm)
+        self._counts_by_phase = {self._phase(exchange_interval(algorithm)): counts}
+        self._expected: tuple[Any, ...] | None = counts  # None: this phase is new
+        self._made: list[Any] = []  # the signatures of this step's calls of `mix`
         self._varies = bool(getattr(algorithm, "varies", False))
         self._fields: tuple[str, ...] = ()
         self._like = np.empty(0)  # of the shape and dtype of x, without memory of its own
         self._mix: Any = None
         self._checked_mix = _CheckedMix(self)
-        self._calls = 0  # of `mix` in this step
 
     def init(self, x: Array, grad: Callable[[Array], Array]) -> Any:
         what = f"{self._label}.init"
@@ -116,12 +123,14 @@ class GuardedAlgorithm:
         self._like = np.broadcast_to(np.zeros((), x.dtype), x.shape)
         _require("", lambda: require_state(what, self._algorithm, state, self._like))
         self._fields = state._fields
+        self._shapes = [array.shape for array in state]
         for array in state:
             frozen(array)
         return state
 
     def step(self, t: int, state: Any, mix: Any, grad: Any) -> Any:
-        self._mix, self._calls = mix, 0
+        self._mix, self._made = mix, []
+        self._expected = self._counts_by_phase.get(self._phase(t))
         try:
             made = self._placed.step(t, state, self._checked_mix, grad)
         except BaseException as error:
@@ -133,32 +142,44 @@ class GuardedAlgorithm:
 
     def _require_step(self, t: int, made: Any) -> None:
         what, at = f"{self._label}.step", f"iteration {t}"
-        if self._calls != len(self._counts) and not (self._varies and self._calls):
-            text = f"called mix {len(self._counts)} times in the first step and {self._calls} now"
+        calls = len(self._made)
+        if self._expected is None:
+            self._counts_by_phase[self._phase(t)] = tuple(self._made)
+        elif calls != len(self._expected) and not (self._varies and calls):
+            text = f"called mix {len(self._expected)} times in the first step and {calls} now"
             _require(at, lambda: _complain(f"{what} {text}: {EVERY_STEP}"))
+        if not calls and self._expected != () and t % exchange_interval(self._algorithm) == 0:
+            text = "did not call mix, where its neighbours may have something to tell: set `every`"
+            _require(at, lambda: _complain(f"{what} {text}"))
         if getattr(made, "_fields", None) != self._fields:
             _require(at, lambda: require_state(what, self._algorithm, made, self._like))
             now, before = ", ".join(made._fields), ", ".join(self._fields)
             text = f"the State has the fields {now}, but had {before} before"
             _require(at, lambda: _complain(f"{what}: {text}"))
-        if not all(_is_alike(array, self._like) for array in made):
-            _require(at, lambda: require_state(what, self._algorithm, made, self._like))
+        for name, array, shape in zip(made._fields, made, self._shapes, strict=True):
+            if not isinstance(array, np.ndarray) or array.shape != shape:
+                _require(at, partial(require_like, f"{what}: {name}", array, shape))
+            if array.dtype != self._like.dtype:
+                _require(at, lambda: require_state(what, self._algorithm, made, self._like))
 
     def checked(self, vectors: tuple[Array, ...]) -> Any:
         """Return the mix of this step; raise UserCodeError if these vectors are not expected."""
-        calls, self._calls = self._calls, self._calls + 1
-        expected = self._counts[calls] if calls < len(self._counts) else 0
-        if len(vectors) != expected and not self._varies:
-            raise UserCodeError(
-                f"call {calls + 1} of mix had {expected} vectors in the first step "
-                f"and has {len(vectors)} now: {EVERY_STEP}"
-            )
         for vector in vectors:
             if not _is_alike(vector, self._like):
                 try:
-                    require_like("the argument of mix", vector, self._like.shape, self._like.dtype)
+                    require_rows("the argument of mix", vector, self._like)
                 except UserError as error:
                     raise UserCodeError(str(error)) from None
+        made, calls = signature(vectors, self._like), len(self._made)
+        self._made.append(made)
+        if self._expected is not None and not self._varies:
+            expected = self._expected[calls] if calls < len(self._expected) else 0
+            if made != expected:
+                raise UserCodeError(
+                    f"call {calls + 1} of mix had {counted(expected)} in the first step "
+                    f"and has {made if expected and isinstance(made, int) else counted(made)} "
+                    f"now: {EVERY_STEP}"
+                )
         return self._mix
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..config import Entry, RunConfig
 from ..problems import Problem
 from ..user_classes import is_custom
+from .contracts import require_exact_gradient
 from .place import MethodPlace
 from .start import shared_start
 from .user_checks import Agreement, Trial, Tried, check_algorithm
@@ -20,6 +21,7 @@ def try_entries(
 ) -> tuple[list[Entry], dict[str, Trial]]:
     """Return the algorithms, after trying out the classes that come from the user."""
     entries = config.entries()
+    require_exact_gradient(entries, config.parse_problem()[0], problem)
     trials = {
         entry.label: check_algorithm(entry.label, entry.algorithm, problem, x1, place)
         for entry in entries

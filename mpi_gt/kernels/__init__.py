@@ -16,7 +16,7 @@ import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-VERSION = 7  # of the interface between the extension and the package; as in module.c
+VERSION = 8  # of the interface between the extension and the package; as in module.c
 
 C: ModuleType | None = None
 """The extension, or None."""

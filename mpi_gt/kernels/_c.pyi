@@ -43,6 +43,7 @@ class NodeCounters:
     stop_at: int
     waits: int
     bytes_sent: int
+    gradients: int
     waiting: Any
 
 class Transfer:
@@ -74,8 +75,11 @@ class Mix:
     def each(self, *vectors: Array) -> Any: ...
 
 class NextGradient:
-    def __new__(cls, node: NodeCounters, gradient: Any, /) -> NextGradient: ...
+    def __new__(
+        cls, node: NodeCounters, gradient: Any, full: Any, batch: int, rows: int, /
+    ) -> NextGradient: ...
     def __call__(self, x: Array, /) -> Array: ...
+    def full(self, x: Array, /) -> Array: ...
 
 class Window:
     _numbers: Any

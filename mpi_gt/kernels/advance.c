@@ -50,7 +50,8 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     NodeCounters *node;
-    PyObject *gradient;
+    PyObject *gradient, *full;
+    long long batch, rows;
 } NextGradient;
 
 static PyObject *next_gradient_call(PyObject *thing, PyObject *const *arguments, size_t count,
@@ -66,18 +67,36 @@ static PyObject *next_gradient_call(PyObject *thing, PyObject *const *arguments,
     PyObject *made = PyObject_Vectorcall(self->gradient, given + 1,
                                          2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     Py_DECREF(t);
+    self->node->gradients += self->batch;
     return made;
 }
 
-/* NextGradient(node, gradient): grad(x) calls gradient(t, x) with t = node.iteration + 1. */
+/* grad.full(x): the exact gradient. */
+PyObject *next_gradient_full(PyObject *thing, PyObject *x) {
+    NextGradient *self = (NextGradient *)thing;
+    if (!self->full) {
+        PyErr_SetString(PyExc_RuntimeError, "the gradient no longer exists");
+        return NULL;
+    }
+    self->node->gradients += self->rows;
+    return PyObject_CallOneArg(self->full, x);
+}
+
+/* NextGradient(node, gradient, full, batch, rows): grad(x) calls gradient(t, x) with
+   t = node.iteration + 1, and grad.full(x) calls full(x); these add batch and rows to
+   node.gradients. */
 static PyObject *next_gradient_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    PyObject *node, *gradient;
-    if (!PyArg_ParseTuple(arguments, "O!O", &NodeCountersType, &node, &gradient)) return NULL;
+    PyObject *node, *gradient, *full;
+    long long batch, rows;
+    if (!PyArg_ParseTuple(arguments, "O!OOLL", &NodeCountersType, &node, &gradient, &full, &batch,
+                          &rows))
+        return NULL;
     NextGradient *self = (NextGradient *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->vectorcall = next_gradient_call;
     self->node = (NodeCounters *)Py_NewRef(node);
-    self->gradient = Py_NewRef(gradient);
+    self->gradient = Py_NewRef(gradient), self->full = Py_NewRef(full);
+    self->batch = batch, self->rows = rows;
     return (PyObject *)self;
 }
 
@@ -85,11 +104,13 @@ static int next_gradient_traverse(PyObject *thing, visitproc visit, void *arg) {
     NextGradient *self = (NextGradient *)thing;
     Py_VISIT(self->node);
     Py_VISIT(self->gradient);
+    Py_VISIT(self->full);
     return 0;
 }
 
 static int next_gradient_clear(PyObject *thing) {
     Py_CLEAR(((NextGradient *)thing)->gradient);
+    Py_CLEAR(((NextGradient *)thing)->full);
     return 0;
 }
 
@@ -100,6 +121,10 @@ static void next_gradient_free(PyObject *thing) {
     Py_TYPE(thing)->tp_free(thing);
 }
 
+static PyMethodDef next_gradient_methods[] = {
+    {"full", next_gradient_full, METH_O, "full(x): return the exact gradient of this node."},
+    {NULL, NULL, 0, NULL}};
+
 PyTypeObject NextGradientType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.NextGradient",
     .tp_basicsize = sizeof(NextGradient),
@@ -107,6 +132,7 @@ PyTypeObject NextGradientType = {
     .tp_vectorcall_offset = offsetof(NextGradient, vectorcall),
     .tp_call = PyVectorcall_Call,
     .tp_new = next_gradient_new,
+    .tp_methods = next_gradient_methods,
     .tp_traverse = next_gradient_traverse,
     .tp_clear = next_gradient_clear,
     .tp_dealloc = next_gradient_free,

@@ -122,13 +122,14 @@ void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weight
 #define MOST_VECTORS 64 /* per exchange; as in plan.py */
 typedef struct {
     PyObject_HEAD
-    long long iteration, due, stop_at, waits, bytes_sent;
+    long long iteration, due, stop_at, waits, bytes_sent, gradients;
     PyObject *waiting;
 } NodeCounters;
 typedef struct Transfer Transfer;
 extern PyTypeObject NodeCountersType, TransferType;
 int transfer_vectors(Transfer *transfer);
 int transfer_is_pending(Transfer *transfer);
+int transfer_fits(Transfer *transfer, PyObject *const *vectors, Py_ssize_t count);
 PyObject *transfer_call(PyObject *transfer, PyObject *const *vectors, size_t count,
                         PyObject *names);
 PyObject *transfer_collect(Transfer *transfer, int index);
@@ -139,6 +140,7 @@ PyObject *pending_wait(PyObject *pending);
 
 /* advance.c */
 extern PyTypeObject NextGradientType;
+PyObject *next_gradient_full(PyObject *grad, PyObject *x);
 
 /* draws.c */
 extern PyTypeObject WindowType;

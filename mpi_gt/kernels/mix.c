@@ -1,4 +1,4 @@
-/* The function mix, which chooses a transfer by the number of vectors, and the pending results of a
+/* The function mix, which chooses a transfer by the shapes of the vectors, and the pending results of a
    transfer. The Python twins are in reference.py. */
 #include "kernels.h"
 #include <stddef.h>
@@ -70,14 +70,34 @@ PyTypeObject PendingMixType = {
     .tp_doc = "One mixed vector, pending until `wait()` returns it.",
 };
 
-/* mix(vector, ...): send the vectors by the transfer for their number, which is made when it is
+/* mix(vector, ...): send the vectors by the transfer for their shapes, which is made when it is
    first needed. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *make;
-    Transfer *last, *transfers[MOST_VECTORS + 1];
+    PyObject *transfers; /* a list */
+    Transfer *last;
 } Mix;
+
+/* Return the transfer for these vectors; the list holds it. */
+static Transfer *transfer_for(Mix *self, PyObject *const *vectors, Py_ssize_t given) {
+    if (self->last && transfer_fits(self->last, vectors, given)) return self->last;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->transfers); i++) {
+        Transfer *known = (Transfer *)PyList_GET_ITEM(self->transfers, i);
+        if (transfer_fits(known, vectors, given)) return known;
+    }
+    PyObject *made = PyObject_Vectorcall(self->make, vectors, given, NULL);
+    if (!made) return NULL;
+    if (!Py_IS_TYPE(made, &TransferType) || transfer_vectors((Transfer *)made) != given) {
+        PyErr_SetString(PyExc_TypeError, "make did not return a Transfer for these vectors");
+        Py_DECREF(made);
+        return NULL;
+    }
+    int failed = PyList_Append(self->transfers, made);
+    Py_DECREF(made);
+    return failed ? NULL : (Transfer *)made;
+}
 
 static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t count,
                           PyObject *names) {
@@ -91,18 +111,8 @@ static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t coun
         PyErr_SetString(PyExc_RuntimeError, "a result of the last mix was never waited for");
         return NULL;
     }
-    Transfer *transfer = given <= MOST_VECTORS ? self->transfers[given] : NULL;
-    if (!transfer) {
-        PyObject *made = PyObject_Vectorcall(self->make, vectors, given, NULL);
-        if (!made) return NULL;
-        if (!Py_IS_TYPE(made, &TransferType) || transfer_vectors((Transfer *)made) != given) {
-            PyErr_SetString(PyExc_TypeError, "make did not return a Transfer for these vectors");
-            Py_DECREF(made);
-            return NULL;
-        }
-        Py_XSETREF(self->transfers[given], (Transfer *)made);
-        transfer = self->transfers[given];
-    }
+    Transfer *transfer = transfer_for(self, vectors, given);
+    if (!transfer) return NULL;
     self->last = transfer;
     return transfer_call((PyObject *)transfer, vectors, given, NULL);
 }
@@ -122,19 +132,21 @@ static PyMethodDef mix_methods[] = {
      "Send vectors to the neighbours; the results hold every neighbour's vector apart."},
     {NULL, NULL, 0, NULL}};
 
-/* Mix(make): make(vector, ...) returns a Transfer for as many vectors of that shape and dtype. */
+/* Mix(make): make(vector, ...) returns a Transfer for as many vectors of these shapes. */
 static PyObject *mix_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *make;
     if (!PyArg_ParseTuple(arguments, "O", &make)) return NULL;
     Mix *self = (Mix *)type->tp_alloc(type, 0);
-    if (self) self->vectorcall = mix_call, self->make = Py_NewRef(make);
+    if (!self) return NULL;
+    self->vectorcall = mix_call, self->make = Py_NewRef(make);
+    if (!(self->transfers = PyList_New(0))) Py_CLEAR(self);
     return (PyObject *)self;
 }
 
 static int mix_traverse(PyObject *thing, visitproc visit, void *arg) {
     Mix *self = (Mix *)thing;
     Py_VISIT(self->make);
-    for (int i = 0; i <= MOST_VECTORS; i++) Py_VISIT(self->transfers[i]);
+    Py_VISIT(self->transfers);
     return 0;
 }
 
@@ -142,7 +154,7 @@ static int mix_clear(PyObject *thing) {
     Mix *self = (Mix *)thing;
     self->last = NULL;
     Py_CLEAR(self->make);
-    for (int i = 0; i <= MOST_VECTORS; i++) Py_CLEAR(self->transfers[i]);
+    Py_CLEAR(self->transfers);
     return 0;
 }
 
@@ -163,5 +175,5 @@ PyTypeObject MixType = {
     .tp_traverse = mix_traverse,
     .tp_clear = mix_clear,
     .tp_dealloc = mix_free,
-    .tp_doc = "The function `mix(z, ...)` of a node, with one Transfer per number of vectors.",
+    .tp_doc = "The function `mix(z, ...)` of a node, with one Transfer per tuple of shapes.",
 };

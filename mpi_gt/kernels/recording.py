@@ -8,7 +8,7 @@ import numpy as np
 from . import C
 from .assembly import Operation, assemble
 
-MIX, WAIT, GRAD, RUN = range(4)  # as in replay.c
+MIX, WAIT, GRAD, RUN, FULL = range(5)  # as in replay.c
 
 UFUNCS = {
     np.add: "add",
@@ -92,13 +92,53 @@ class Symbol:
         return self.recording.add("abs", self)
 
 
+class Iteration(Symbol):
+    """The stand-in for t. With a number, decisions on t are made as at that iteration."""
+
+    __slots__ = ("number",)
+    __hash__ = None
+
+    def __init__(self, recording: "Recording", value: int, number: int | None) -> None:
+        super().__init__(recording, value)
+        self.number = number
+
+    def _decide(self) -> int:
+        if self.number is None:
+            raise NotRecorded("a decision on t")
+        return self.number
+
+    def __mod__(self, other: int) -> int:
+        return 0 if type(other) is int and other == 1 else self._decide() % other
+
+    def __eq__(self, other: object) -> Any:
+        return self._decide() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self._decide() != other
+
+    def __lt__(self, other: Any) -> Any:
+        return self._decide() < other
+
+    def __le__(self, other: Any) -> Any:
+        return self._decide() <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self._decide() > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self._decide() >= other
+
+
 class _Pending(NamedTuple):
     """One pending result of a recorded mix."""
 
     recording: "Recording"
+    mix: int  # the number of that mix in the step
     position: int  # among the results of that mix
 
     def wait(self) -> Symbol:
+        if self.mix != self.recording.mixes:
+            raise NotRecorded("a result that is waited for after the next mix")
         return self.recording.event(WAIT, (), self.position)
 
 
@@ -110,17 +150,33 @@ class _PendingMixes(tuple[_Pending, ...]):
         return only.wait()
 
 
+class _RecordedGradient:
+    """The `grad` of a recorded step."""
+
+    def __init__(self, recording: "Recording") -> None:
+        self._recording = recording
+
+    def __call__(self, x: Symbol) -> Symbol:
+        return self._recording.event(GRAD, (x.value,))
+
+    def full(self, x: Symbol) -> Symbol:
+        return self._recording.event(FULL, (x.value,))
+
+
 class Recording:
     """The values of a function, numbered in the order in which they are made.
 
     First come the input arrays, then t. Every other value is a constant, the result of an
-    operation, or the result of an event: of waiting for a mixed vector, or of a gradient.
+    operation, or the result of an event: of waiting for a mixed vector, or of a gradient. With
+    `t`, a step decides as at that iteration; without, a step that decides on t is not recorded.
     """
 
-    def __init__(self, arrays: int, roots: bool = False) -> None:
+    def __init__(self, arrays: int, roots: bool = False, t: int | None = None) -> None:
         self.roots = roots  # take powers of 0.5 as square roots, whose last bit may differ
         self.inputs = [Symbol(self, value) for value in range(arrays)]
-        self.t = Symbol(self, arrays)
+        self.t = Iteration(self, arrays, t)
+        self.grad = _RecordedGradient(self)
+        self.mixes = 0
         self.count = arrays + 1
         self.constants: dict[int, float] = {}
         self.operations: dict[int, Operation] = {}
@@ -149,10 +205,8 @@ class Recording:
 
     def mix(self, *vectors: Symbol) -> _PendingMixes:
         self.event(MIX, tuple(vector.value for vector in vectors))
-        return _PendingMixes(_Pending(self, index) for index in range(len(vectors)))
-
-    def grad(self, x: Symbol) -> Symbol:
-        return self.event(GRAD, (x.value,))
+        self.mixes += 1
+        return _PendingMixes(_Pending(self, self.mixes, i) for i in range(len(vectors)))
 
     def _value(self, operand: Any) -> int:
         if isinstance(operand, Symbol):
@@ -177,8 +231,13 @@ class Recording:
             raise NotRecorded("an array that is not used")
         return program
 
-    def of_step(self, step: Callable[..., Any], kind: type) -> Callable[..., Any]:
-        """Record `step` for states of class `kind`; return the Replay that runs the record."""
+    def of_step(
+        self, step: Callable[..., Any], kind: type, otherwise: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Record `step` for states of class `kind`; return the Replay that runs the record.
+
+        The Replay calls `otherwise` for a state that it cannot take.
+        """
         after: Any = step(self.t, kind(*self.inputs), self.mix, self.grad)
         result = [symbol.value for symbol in after]
         if type(after) is not kind:
@@ -208,7 +267,7 @@ class Recording:
         make(result)
         assert C is not None
         replay: Callable[..., Any] = C.Replay(
-            step,
+            otherwise,
             kind,
             len(self.inputs),
             len(slots),

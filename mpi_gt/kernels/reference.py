@@ -27,6 +27,8 @@ class NodeCounters:
     waits: int = 0
     """The number of times this rank has begun to wait for others."""
     bytes_sent: int = 0
+    gradients: int = 0
+    """Sample gradients that this node has evaluated for one seed."""
     waiting: Any = None
     """During a wait: the Plan of an exchange, or a text that names a collective call."""
 
@@ -189,22 +191,23 @@ class PendingMix:
 
 
 class Mix:
-    """The function `mix(z, ...)` of a node, with one Transfer per number of vectors.
+    """The function `mix(z, ...)` of a node, with one Transfer per tuple of shapes.
 
     `make(z, ...)` makes a Transfer when it is first needed.
     """
 
     def __init__(self, make: Callable[..., Transfer]) -> None:
         self._make = make
-        self._transfers: dict[int, Transfer] = {}
+        self._transfers: dict[tuple[tuple[int, ...], ...], Transfer] = {}
         self._last: Transfer | None = None
 
     def __call__(self, *vectors: Array) -> Any:
         if self._last is not None and self._last.pending:
             raise RuntimeError("a result of the last mix was never waited for")
-        transfer = self._transfers.get(len(vectors))
+        shapes = tuple(vector.shape for vector in vectors)
+        transfer = self._transfers.get(shapes)
         if transfer is None:
-            transfer = self._transfers[len(vectors)] = self._make(*vectors)
+            transfer = self._transfers[shapes] = self._make(*vectors)
         self._last = transfer
         return transfer(*vectors)
 
@@ -214,14 +217,33 @@ class Mix:
 
 
 class NextGradient:
-    """The `grad` of a step: the gradient with the draws of the next iteration."""
+    """The `grad` of a step: the gradient with the draws of the next iteration, and the exact one.
 
-    def __init__(self, node: Any, gradient: Callable[[int, Array], Array]) -> None:
+    Both count the sample gradients they take, `batch` and `rows`, in `node.gradients`.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        gradient: Callable[[int, Array], Array],
+        full: Callable[[Array], Array],
+        batch: int,
+        rows: int,
+    ) -> None:
         self._node = node
         self._gradient = gradient
+        self._full = full
+        self._batch = batch
+        self._rows = rows
 
     def __call__(self, x: Array) -> Array:
+        self._node.gradients += self._batch
         return self._gradient(self._node.iteration + 1, x)
+
+    def full(self, x: Array) -> Array:
+        """Return the exact gradient of this node's f_i at x."""
+        self._node.gradients += self._rows
+        return self._full(x)
 
 
 def advance(

@@ -1,4 +1,5 @@
-/* A recorded step: the calls of mix, wait and grad that `step` made, and the programs between them.
+/* A recorded step: the calls of mix, wait, grad and grad.full that `step` made, and the programs
+   between them.
 
    The values of a step are in slots: first the fields of the state, then the results of wait, grad
    and the programs. */
@@ -7,7 +8,7 @@
 
 #define MOST_SLOTS 64
 
-enum { MIX, WAIT, GRAD, RUN };
+enum { MIX, WAIT, GRAD, RUN, FULL };
 
 typedef struct {
     int kind, in_count, out_count, index;
@@ -25,7 +26,7 @@ typedef struct {
     Event *events;
 } Replay;
 
-static PyObject *wait_name;
+static PyObject *wait_name, *full_name;
 
 /* Return a result of mix or grad as a plain array of the model's dtype and shape; an error if numpy
    cannot convert it. */
@@ -67,6 +68,11 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
                                               : PyObject_CallMethodNoArgs(made, wait_name);
         break;
     case GRAD: made = PyObject_CallOneArg(grad, in[0]); break;
+    case FULL:
+        made = Py_IS_TYPE(grad, &NextGradientType)
+                   ? next_gradient_full(grad, in[0])
+                   : PyObject_CallMethodOneArg(grad, full_name, in[0]);
+        break;
     default: {
         PyArrayObject *out[MOST_OPERANDS];
         if (program_run(event->program, (PyArrayObject **)in, &t, out)) return -1;
@@ -179,6 +185,7 @@ static PyObject *replay_new(PyTypeObject *type, PyObject *arguments, PyObject *n
         if (read_event(self, self->events + i, PyTuple_GET_ITEM(events, i))) goto bad;
     }
     if (!wait_name && !(wait_name = PyUnicode_InternFromString("wait"))) goto bad;
+    if (!full_name && !(full_name = PyUnicode_InternFromString("full"))) goto bad;
     return (PyObject *)self;
 bad:
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the result is not a whole state");

@@ -13,6 +13,7 @@ static PyMemberDef counters_members[] = {
     {"stop_at", T_LONGLONG, offsetof(NodeCounters, stop_at), 0, NULL},
     {"waits", T_LONGLONG, offsetof(NodeCounters, waits), 0, NULL},
     {"bytes_sent", T_LONGLONG, offsetof(NodeCounters, bytes_sent), 0, NULL},
+    {"gradients", T_LONGLONG, offsetof(NodeCounters, gradients), 0, NULL},
     {"waiting", T_OBJECT, offsetof(NodeCounters, waiting), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 
@@ -41,7 +42,7 @@ PyTypeObject NodeCountersType = {
     .tp_traverse = counters_traverse,
     .tp_clear = counters_clear,
     .tp_dealloc = counters_free,
-    .tp_doc = "The base class of Node: iteration, due, stop_at, waits, bytes_sent, waiting.",
+    .tp_doc = "The base class of Node: its counters, and what it waits for.",
 };
 
 typedef struct {
@@ -76,6 +77,16 @@ struct Transfer {
 
 int transfer_vectors(Transfer *self) { return self->parts_used; }
 int transfer_is_pending(Transfer *self) { return self->pending != 0; }
+
+/* Return whether the vectors have the number and the shapes that the transfer was made for. */
+int transfer_fits(Transfer *self, PyObject *const *vectors, Py_ssize_t count) {
+    if (count != self->parts_used) return 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyArray_Check(vectors[i]) ||
+            !same_shape((PyArrayObject *)vectors[i], self->parts[i].own))
+            return 0;
+    return 1;
+}
 
 /* Call start or finish of the exchange, with node.waiting set for the watchdog. */
 static int call_waiting(Transfer *self, PyObject *function, PyObject *argument) {

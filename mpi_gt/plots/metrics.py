@@ -27,6 +27,7 @@ ACROSS = {
     "iteration": "iteration",
     "seconds": "seconds",
     "bytes": "bytes sent per seed, all nodes",
+    "gradients": "sample gradients per node and seed",
 }
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -83,14 +84,15 @@ def draw_own_metrics(directory: Path) -> list[Path]:
 
 
 def draw_comparison(directory: Path) -> list[Path]:
-    """Draw comparison.png: loss and gap of all algorithms against iterations, seconds and bytes."""
+    """Draw comparison.png: loss and gap of all algorithms against iterations, time and costs."""
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
-    figure = Figure(figsize=(12, 7.2), dpi=150, layout="constrained")
-    panels = figure.subplots(2, 3, sharey="row")
+    shown = [name for name in ACROSS if all(rows[0].get(name) for rows in runs.values())]
+    figure = Figure(figsize=(4 * len(shown), 7.2), dpi=150, layout="constrained")
+    panels = figure.subplots(2, len(shown), sharey="row")
     for row_of_panels, (metric, axis_label) in zip(panels, LABELS.items(), strict=True):
-        for axes, across in zip(row_of_panels, ACROSS, strict=True):
+        for axes, across in zip(row_of_panels, shown, strict=True):
             for number, (label, rows) in enumerate(runs.items()):
                 draw_line(axes, rows, across, metric, number, plain(full_name(label)), shade=0.1)
             finish_axes(axes, ACROSS[across], axis_label if across == "iteration" else "")
@@ -193,22 +195,28 @@ def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
     return [save(figure, directory / "sweep.png")]
 
 
-def draw_study(directory: Path, title: str, note: str) -> list[Path]:
-    """Draw figure.png and figure.pdf in the layout of the paper: loss and optimality gap."""
+def draw_study(directory: Path, title: str, note: str, by_cost: bool = False) -> list[Path]:
+    """Draw figure.png and figure.pdf in the layout of the paper: loss and optimality gap.
+
+    With `by_cost` it is the gap only, against sample gradients and against bytes.
+    """
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
     legends = _study_legends(list(runs))
     figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
-    for axes, (metric, axis_label) in zip(figure.subplots(1, 2), LABELS.items(), strict=True):
+    panels = [("loss", "iteration"), ("gap", "iteration")]
+    if by_cost:
+        panels = [("gap", "gradients"), ("gap", "bytes")]
+    for axes, (metric, across) in zip(figure.subplots(1, 2), panels, strict=True):
         for number, (label, rows) in enumerate(runs.items()):
-            draw_line(axes, rows, "iteration", metric, number, legends[label], shade=0.12)
+            draw_line(axes, rows, across, metric, number, legends[label], shade=0.12)
             line = axes.lines[-1]  # with markers, the lines differ in grey print as well
             line.set_marker(MARKERS[number % len(MARKERS)])
             line.set_markersize(4)
             points = len(line.get_xdata())
             line.set_markevery((number * points // 60, max(1, points // 8)))
-        finish_axes(axes, "iteration", axis_label)
+        finish_axes(axes, ACROSS[across], LABELS[metric])
     _add_legend(figure, "outside lower center", 9)
     heading = f"{title} ({note})".replace("$", r"\$")
     figure.suptitle(textwrap.fill(heading, 100), fontsize=11)

@@ -229,6 +229,8 @@ class Problem(ABC):
     Constants for the theory and for methods, `accuracy(x)` with one number per seed, and
     `test_score(x)` with the correctly classified test rows per seed, followed by all test rows.
     The x of these two and of `metrics` is xbar, the mean over all nodes.
+    `batch` and `rows` are the sample gradients that a call of `gradient` and an exact gradient
+    take (1 each if not set): the column `gradients` of metrics.csv counts them.
 
     Parameters
     ----------
@@ -239,6 +241,8 @@ class Problem(ABC):
     """
 
     dim: int
+    exact: bool = True
+    """False if `evaluate` only estimates: methods that need exact gradients are then refused."""
     _kernel: Callable[[int, Array], Array] | None = None
     """A compiled function that the loop calls instead of `gradient`, with the same result."""
     start_differs: ClassVar[bool] = False

@@ -74,7 +74,7 @@ class Softmax(Problem):
             dataset=dataset, batch=batch, reg=reg, split=split, split_seed=split_seed,
             data=data, libsvm=libsvm, **sizes,
         )  # fmt: skip
-        self._batch = batch
+        self.batch = batch
         self.reg = reg
         self._test: datasets.Source | None = None
         self._sha256 = self.data_sha256(dataset=dataset)
@@ -96,7 +96,7 @@ class Softmax(Problem):
         self._evaluated: tuple[Any, Array] = (None, np.empty(0))  # x and the accuracy at it
         self._regularised = entrywise(self._add_regulariser, arrays=2)
         self.dim = self.classes * self._x.shape[1]
-        shard_rows = len(self._x)
+        self.rows = shard_rows = len(self._x)
         # u < 1, but u times the number of rows may round up to that number
         self._rows = Draws(
             place,
@@ -166,7 +166,7 @@ class Softmax(Problem):
         return Constants(
             L=Constant(0.5 * curvature + 2 * self.reg, exact=self.classes == 2 and not self._wide),
             G=Constant(math.sqrt(2 * largest) + steepest * math.sqrt(self.dim), False),
-            sigma2=Constant(2 * largest / self._batch, False),
+            sigma2=Constant(2 * largest / self.batch, False),
             f_min=Constant(0.0, False),
         )
 

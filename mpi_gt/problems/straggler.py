@@ -1,4 +1,4 @@
-"""Stragglers: nodes made slow on purpose, which sleep before each gradient."""
+"""Stragglers: nodes made slow on purpose, which sleep before the first gradient of a step."""
 
 import math
 import random
@@ -49,10 +49,12 @@ class Straggler:
         """
         if node != self.node:
             return gradient
-        draw = random.Random(self.node)
+        draw, last = random.Random(self.node), 0
 
         def slowed(t: int, x: Any) -> Any:
-            if self.probability == 1 or draw.random() < self.probability:
+            nonlocal last
+            first, last = t != last, t  # of an iteration's gradients
+            if first and (self.probability == 1 or draw.random() < self.probability):
                 time.sleep((self.ms + self.jitter * draw.uniform(-1, 1)) / 1000)
             return gradient(t, x)
 

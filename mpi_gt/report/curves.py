@@ -11,7 +11,7 @@ from ..rundir.curves import Curve
 
 Array = NDArray[Any]
 
-ACROSS = ("iteration", "seconds", "bytes")
+ACROSS = ("iteration", "seconds", "bytes", "gradients")
 BUDGET = 120_000  # numbers on the page for means and ranges; the same again for single seeds
 
 
@@ -44,8 +44,8 @@ def page_data(curves: list[Curve], several: bool) -> tuple[list[dict[str, Any]],
             {
                 "label": f"{name} · {curve.run}" if several else name,
                 "seeds": curve.seeds,
-                "across": {name: numbers(values[keep]) for name, values in curve.across.items()},
-                "single": {name: numbers(values[single]) for name, values in curve.across.items()},
+                "across": {name: numbers(_across(curve, name)[keep]) for name in ACROSS},
+                "single": {name: numbers(_across(curve, name)[single]) for name in ACROSS},
                 "metrics": by_metric,
             }
         )
@@ -56,6 +56,11 @@ def page_data(curves: list[Curve], several: bool) -> tuple[list[dict[str, Any]],
         f"To keep the page small, curves show at most {min(most, longest)} of up to {longest} "
         f"measurements, single seeds at most {min(most_single, longest)}."
     )
+
+
+def _across(curve: Curve, name: str) -> Array:
+    """Return that axis of a curve; NaN, which is not drawn, where a former version had none."""
+    return curve.across.get(name, np.full(curve.points, np.nan))
 
 
 def _thin(points: int, most: int) -> Array:

@@ -35,9 +35,15 @@ ACROSS = {
     "iteration": "iteration",
     "seconds": "seconds",
     "bytes": "bytes sent per seed, all nodes",
+    "gradients": "sample gradients per node and seed",
 }
 SWITCHES = {
-    "across": {"iteration": "iterations", "seconds": "seconds", "bytes": "bytes"},
+    "across": {
+        "iteration": "iterations",
+        "seconds": "seconds",
+        "bytes": "bytes",
+        "gradients": "gradients",
+    },
     "scale": {"log": "log", "linear": "linear"},
     "seeds": {"mean": "mean and range", "single": "single seeds"},
 }

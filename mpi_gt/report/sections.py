@@ -35,7 +35,10 @@ def card(directory: ReportedDirectory, index: int) -> Html:
     title = facts.get("title") or config.get("problem") or ", ".join(kinds)
     specs = config.get("algorithms") or (config.get("algorithm") if config else None)
     counts = {key: config[key] for key in ("iterations", "seeds") if config.get(key)}
+    if config.get("budget"):
+        counts.pop("iterations", None)  # only its limit
     size = [counted(count, key[:-1]) for key, count in counts.items()]
+    size += [f"budget {config['budget']}"] if config.get("budget") else []
     per_core = facts.get("ranks_per_core")
     versions = directory.table("versions")
     rows = [

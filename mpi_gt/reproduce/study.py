@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..algorithms import full_name
+from ..algorithms.budget import Budget, Cost
 from ..config import RunConfig, options_of_table, parse_toml
 from ..display.console import counted, on_terminal
 from ..display.progress import StudyBar
+from ..display.results import length_of
 from ..errors import Diverged, UserError
 from ..files import read_json
 from ..rundir.layout import OWN_NAMES, remove_run
@@ -33,6 +35,7 @@ DECISIVE = (
     "graph",
     "weights",
     "iterations",
+    "budget",
     "seeds",
     "seed",
     "log_every",
@@ -61,13 +64,18 @@ class Study:
         return self.name == "huber"
 
     @property
+    def budgeted(self) -> bool:
+        """True if the methods are compared at an equal budget."""
+        return next(iter(self.runs.values())).budget is not None
+
+    @property
     def note(self) -> str:
         """The size of the study, and how it differs from the paper's experiment."""
         config = next(iter(self.runs.values()))
         size = ", ".join(
             [
                 counted(config.n or 0, "node"),
-                counted(config.iterations, "iteration"),
+                length_of(asdict(config)),
                 counted(config.seeds, "seed"),
             ]
         )
@@ -108,7 +116,9 @@ def make_study(
             raise UserError(
                 f"{name} has no variant '{variant}'{nearest(variant, [LITERAL, *variants])}"
             )
-        table.update(variants[variant])
+        chosen = variants[variant]
+        quick_table = {**quick_table, **chosen.pop("quick", {})}
+        table.update(chosen)
         title = f"{title}, {variant}"
     if quick:
         table.update(quick_table)
@@ -189,7 +199,7 @@ class StudyProgress:
         self._quiet = quiet
         self._began = time.monotonic()
         self._done = 0
-        self._total = sum(study.runs[label].iterations for label in pending)
+        self._total = sum(map(self._units, pending))
         self._next_line = 0.0
         self._log = (study.directory / "progress.log").open("a", encoding="utf-8")
         show_bar = not quiet and on_terminal()
@@ -199,7 +209,7 @@ class StudyProgress:
         """Announce the next algorithm, and remove the measurements of an unfinished run of it."""
         self._label = label
         self._name = full_name(label)
-        self._size = self._study.runs[label].iterations
+        self._size = self._units(label)
         (Path(self._study.runs[label].out or "") / "metrics.csv").unlink(missing_ok=True)
         number = self._pending.index(label) + 1
         self._line(f"{self._name} ({number} of {len(self._pending)}): started")
@@ -209,7 +219,7 @@ class StudyProgress:
     def refresh(self) -> None:
         """Show the iteration that the ranks have reached; the front end calls this now and then."""
         last = read_last_row(Path(self._study.runs[self._label].out or ""))
-        iteration = int(last.get("iteration") or 0)
+        iteration = self._reached(last)
         if self._bar:
             self._bar.update(iteration, self._done + iteration)
         share = (self._done + iteration) / self._total
@@ -220,6 +230,20 @@ class StudyProgress:
                 f"{self._name} iteration {iteration}/{self._size}; {100 * share:.0f}% of all, "
                 f"{spent:.0f} s so far, about {spent / share - spent:.0f} s left"
             )
+
+    def _units(self, label: str) -> int:
+        """Return the iterations of an algorithm; of a budget, in thousandths of it."""
+        config = self._study.runs[label]
+        return config.iterations if config.budget is None else 1000
+
+    def _reached(self, last: Mapping[str, str]) -> int:
+        """Return how far the present algorithm is by its last row, in the same units."""
+        budget = self._study.runs[self._label].budget
+        if budget is None:
+            return int(last.get("iteration") or 0)
+        limit = Budget.of(budget)
+        spent = Cost(int(last.get("gradients") or 0), int(last.get("bytes") or 0))
+        return min(1000, int(1000 * limit.share(spent)))
 
     def end(self) -> None:
         """Announce that the present algorithm is done."""

@@ -13,9 +13,9 @@ from ..errors import UserError
 from ..plots.metrics import draw_study
 from ..rundir.atomic import write_csv, write_json, write_text
 from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
-from ..rundir.run_json import require_facts
+from ..rundir.run_json import planned_iterations, require_facts
 from ..rundir.summary import mean_of, tail_by_seed
-from .claims import judge_all
+from .claims import REDUCED, judge_all, judge_variance_reduction
 
 if TYPE_CHECKING:
     from .study import Study
@@ -62,7 +62,8 @@ def write_results(study: "Study") -> list[Path]:
         own = read_rows(directory / "metrics.csv")
         _require_complete(directory / "metrics.csv", own, results[label])
         # the combined table has the columns that all methods have
-        rows += [{**{name: row[name] for name in COLUMNS}, "algorithm": label} for row in own]
+        kept = [{name: row.get(name, "") for name in COLUMNS} for row in own]
+        rows += [{**row, "algorithm": label} for row in kept]
     target = study.directory
     write_csv(target / "metrics.csv", COLUMNS, rows)
     diverged = {label for label, run in results.items() if run["exit_code"]}
@@ -71,7 +72,8 @@ def write_results(study: "Study") -> list[Path]:
         for label, run in results.items()
     }
     sound = [row for row in rows if row["algorithm"] not in diverged]
-    claims = judge_all(sound, study.regression)
+    reduced = REDUCED in study.runs
+    claims = judge_variance_reduction(sound) if reduced else judge_all(sound, study.regression)
     first, last = next(iter(results.values())), max(r["finished"] for r in results.values())
     write_json(
         target / "summary.json",
@@ -95,7 +97,9 @@ def write_results(study: "Study") -> list[Path]:
         target / name for name in ("metrics.csv", "summary.json", "summary.md", "claims.json")
     ]
     if plots.available():
-        drawn, warning = plots.try_to_draw(lambda: draw_study(target, study.title, study.note))
+        drawn, warning = plots.try_to_draw(
+            lambda: draw_study(target, study.title, study.note, study.budgeted)
+        )
         written += drawn
         if warning:
             print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
@@ -112,8 +116,10 @@ def _summary(
         if values:
             row[metric] = {"mean": mean_of(list(values)), "min": min(values), "max": max(values)}
     row["seconds_per_iteration"] = run["seconds_per_iteration"]
-    config = run["config"]
-    row["bytes_per_iteration"] = run["bytes_sent"] / config["seeds"] / config["iterations"]
+    iterations = planned_iterations(run, next(iter(run.get("planned", {})), None))
+    row["bytes_per_iteration"] = run["bytes_sent"] / run["config"]["seeds"] / iterations
+    if "planned" in run:
+        row["iterations"], row["gradients"] = iterations, run["gradients"]
     if "test_accuracy" in run:
         row["test_accuracy"] = run["test_accuracy"]
     return row
@@ -130,7 +136,7 @@ def _markdown(study: "Study", summary: Mapping[str, Any], claims: list[dict[str,
         "decides the verdict: the one that speaks most strongly against the claim."
         + _note_on_gtadam(summary),
         "",
-        *_claim_table(claims),
+        *_claim_table(claims, "claim" if REDUCED in study.runs else "claim of the paper"),
     ]
     return "\n".join(lines) + "\n"
 
@@ -140,21 +146,23 @@ def _method_table(summary: Mapping[str, Any]) -> Iterator[str]:
         cell = row[metric]
         return f"{cell['mean']:{digits}} [{cell['min']:{digits}}, {cell['max']:{digits}}]"
 
+    counted = any("iterations" in row for row in summary.values())  # by a budget
     yield (
         "| method | loss | gap | ‖∇f(x̄)‖² | consensus | time per iteration "
-        "| bytes per iteration (all nodes, one seed) |"
+        "| bytes per iteration (all nodes, one seed) |" + " iterations |" * counted
     )
-    yield "|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|" + "---|" * counted
     for label, row in summary.items():
         name = full_name(label).replace("|", r"\|")  # a bar would end the cell
         if "error" in row:
-            yield f"| {name} | diverged: {row['error']} | | | | | |"
+            yield f"| {name} | diverged: {row['error']} | | | | | |" + " |" * counted
             continue
         yield (
             f"| {name} | {span(row, 'loss', '.6g')} | "
             + " | ".join(span(row, metric, ".2e") for metric in ("gap", "grad_norm2", "consensus"))
             + f" | {row['seconds_per_iteration'] * 1e6:.0f} µs "
             f"| {row['bytes_per_iteration']:,.0f} |"
+            + (f" {row['iterations']} |" if counted else "")
         )
 
 
@@ -163,8 +171,8 @@ def _note_on_gtadam(summary: Mapping[str, Any]) -> str:
     return " The paper makes no claim about GTAdam." if "gtadam" in methods else ""
 
 
-def _claim_table(claims: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    yield "| claim of the paper | verdict | measured |"
+def _claim_table(claims: Iterable[Mapping[str, Any]], heading: str) -> Iterator[str]:
+    yield f"| {heading} | verdict | measured |"
     yield "|---|---|---|"
     for claim in claims:
         if claim["against"] is None:

@@ -49,6 +49,8 @@ HEADER = {
     "fields": Each(TEXT),
 }
 """The kinds of the values in a part's header."""
+ADDED = {"gradients": COUNT}
+"""The kinds of those that former versions did not write."""
 
 
 class Unusable(Exception):
@@ -126,7 +128,8 @@ def parse_header(line: bytes) -> dict[str, Any]:
         header = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return {} if mistake(header, HEADER) or missing(header, ["fields"]) else header
+    kinds = {**HEADER, **ADDED}
+    return {} if mistake(header, kinds) or missing(header, ["fields"]) else header
 
 
 def glance(path: Path) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..files import require_regular
-from .metrics_csv import METRICS, extra_columns, is_column_name, lines_of
+from .metrics_csv import ADDED, COSTS, METRICS, extra_columns, is_column_name, lines_of
 
 Array = NDArray[Any]
 
-NUMBERS = (*METRICS, "seconds", "bytes")
+NUMBERS = (*METRICS, *COSTS)
 
 Cells = dict[tuple[int, int], list[float]]
 """By (seed, iteration): the numbers of one row, in the order of NUMBERS, then the other columns."""
@@ -25,8 +25,8 @@ Cells = dict[tuple[int, int], list[float]]
 class Curve:
     """The metrics of one algorithm in one run directory.
 
-    `across` has iteration, seconds and bytes, each (points,); `metrics` has (seeds, points), with
-    NaN for a missing cell.
+    `across` has iteration, seconds, bytes and gradients, each (points,); `metrics` has (seeds,
+    points), with NaN for a missing cell. Former versions counted no gradients.
     """
 
     run: str
@@ -75,17 +75,20 @@ def read_curves(path: Path, run: str) -> tuple[list[Curve], list[str]]:
 def _cells(lines: Any) -> tuple[dict[str, Cells], tuple[str, ...], int]:
     """Return the cells by algorithm, the columns beyond NUMBERS, and how many lines are bad."""
     names: list[str] = next(lines, [])
+    written = len(names)
     by_algorithm: dict[str, Cells] = {}
     bad = 0
-    if not {"algorithm", "seed", "iteration", *NUMBERS} <= set(names):
+    if not {"algorithm", "seed", "iteration", *NUMBERS} <= {*names, *ADDED}:
         return {}, (), 1
     label, seed, iteration = (names.index(name) for name in ("algorithm", "seed", "iteration"))
     extra = tuple(name for name in extra_columns(names) if is_column_name(name))
+    names += [name for name in ADDED if name not in names]
     columns = [names.index(name) for name in (*NUMBERS, *extra)]
     for line in lines:
         try:
-            if len(line) != len(names):
+            if len(line) != written:
                 raise ValueError
+            line += [""] * (len(names) - written)
             values = [float(line[column] or "nan") for column in columns]
             place = int(line[seed]), int(line[iteration])
             if max(map(abs, place)) >= 2**63:
@@ -105,7 +108,9 @@ def _curve(run: str, label: str, cells: Cells, extra: tuple[str, ...]) -> Curve:
     values[:, row, column] = np.array(list(cells.values())).T
     by_name = dict(zip(names, values, strict=True))
     across: dict[str, Array] = {"iteration": iterations}
-    across.update({name: np.fmax.reduce(by_name[name], axis=0) for name in ("seconds", "bytes")})
+    for name in COSTS:
+        if name not in ADDED or np.isfinite(by_name[name]).any():
+            across[name] = np.fmax.reduce(by_name[name], axis=0)
     shown = (*METRICS, *extra)
     metrics = {name: by_name[name] for name in shown if np.isfinite(by_name[name]).any()}
     return Curve(run, label, seeds.tolist(), across, metrics)

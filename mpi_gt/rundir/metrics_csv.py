@@ -35,17 +35,20 @@ class MetricsRow(NamedTuple):
     accuracy: float | None
     seconds: float
     bytes: int
+    gradients: int | None = None
 
 
 COLUMNS = MetricsRow._fields
-METRICS = COLUMNS[3:-2]
-WHOLE = ("seed", "iteration", "bytes")
+COSTS = COLUMNS[-3:]
+METRICS = COLUMNS[3:-3]
+WHOLE = ("seed", "iteration", "bytes", "gradients")
+ADDED = ("gradients",)
+"""The columns that former versions did not write."""
 SUBOPTIMALITY = "suboptimality"
 """The column of f(xbar) - f*, of runs whose f* is known."""
 RESERVED = (
     *COLUMNS,
     SUBOPTIMALITY,
-    "gradients",
     "error",
     "test_accuracy",
     "seconds_per_iteration",
@@ -70,7 +73,7 @@ def row_type(extra: tuple[str, ...]) -> Any:
     """Return the class of rows with these columns after the known ones."""
     if not extra:
         return MetricsRow
-    return namedtuple("MetricsRow", [*COLUMNS, *extra])
+    return namedtuple("MetricsRow", [*COLUMNS, *extra], defaults=[None] * (1 + len(extra)))
 
 
 class MetricsBlock(NamedTuple):
@@ -83,6 +86,7 @@ class MetricsBlock(NamedTuple):
     """In the order of METRICS, one number per seed; None: the run has no such metric."""
     seconds: float
     bytes: int
+    gradients: int
     extra: Sequence[tuple[str, Sequence[float] | None]] = ()
     """The columns after the known ones: each name, and one number per seed."""
 
@@ -96,6 +100,7 @@ class MetricsBlock(NamedTuple):
             *(repeat(None) if values is None else values for values in self.metrics),
             repeat(self.seconds),
             repeat(self.bytes),
+            repeat(self.gradients),
             *(repeat(None) if values is None else values for _, values in self.extra),
         )
 
@@ -109,7 +114,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     for number, row in enumerate(rows, 1):
-        sound = set(COLUMNS) <= set(row) and all(map(is_column_name, extra_columns(row)))
+        sound = set(COLUMNS) <= {*row, *ADDED} and all(map(is_column_name, extra_columns(row)))
         if not sound or not all(map(_is_sound, row, row.values())):
             raise UserError(f"{path} is damaged: row {number} is not complete, or not numeric")
     return rows
@@ -124,7 +129,8 @@ def _is_sound(name: str, cell: str | None) -> bool:
     """Return whether a cell holds what its column says."""
     if cell is None or name == "algorithm":
         return cell is not None
-    return is_number(cell, int) if name in WHOLE else cell == "" or is_number(cell)
+    empty = cell == "" and name not in ("seed", "iteration", "bytes")
+    return empty or is_number(cell, int if name in WHOLE else float)
 
 
 def is_number(cell: str | None, kind: type[int] | type[float] = float) -> bool:
@@ -181,6 +187,6 @@ def parse_rows(content: bytes) -> list[dict[str, Any]]:
 def _number(name: str, cell: str) -> Any:
     if name == "algorithm":
         return cell
-    if name in WHOLE:
+    if name in WHOLE and cell:
         return int(cell)
     return float(cell) if cell else None

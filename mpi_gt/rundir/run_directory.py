@@ -44,6 +44,7 @@ class RunDirectory:
             raise UserError(f"cannot write to {path}: {error.strerror or error}") from None
         self._lock()
         self._digest = hashlib.sha256()
+        self._columns: tuple[str, ...] = COLUMNS
 
     def _lock(self) -> None:
         for _ in range(50):  # `is_held` in another process takes the lock for a moment
@@ -60,8 +61,8 @@ class RunDirectory:
     def begin(self, extra: Iterable[str] = ()) -> None:
         """Empty metrics.csv and write its header line, with these columns after the known ones."""
         self._metrics.truncate(0)
-        self._digest = hashlib.sha256()
-        self._write(",".join([*COLUMNS, *extra]) + "\n")
+        self._digest, self._columns = hashlib.sha256(), (*COLUMNS, *extra)
+        self._write(",".join(self._columns) + "\n")
 
     def extra_columns(self) -> tuple[str, ...]:
         """Return the columns of metrics.csv after the known ones."""
@@ -69,9 +70,11 @@ class RunDirectory:
         return extra_columns(self._metrics.readline().decode(errors="replace").strip().split(","))
 
     def truncate_metrics(self, mark: Mapping[str, Any]) -> None:
-        """Cut metrics.csv to its length at that mark."""
+        """Cut metrics.csv to its length at that mark, and keep to its columns from now on."""
         self._metrics.seek(0)
-        self._digest = hashlib.sha256(self._metrics.read(mark["length"]))
+        content = self._metrics.read(mark["length"])
+        self._digest = hashlib.sha256(content)
+        self._columns = tuple(content.partition(b"\n")[0].decode().strip().split(","))
         self._metrics.truncate(mark["length"])
 
     def append(self, block: MetricsBlock) -> None:
@@ -80,7 +83,8 @@ class RunDirectory:
         label = _quoted(block.algorithm).replace("%", "%%")
         cells = ",".join(["" if values is None else "%r" for values in block.metrics])
         extra = [values for _, values in block.extra]
-        more = "".join(["," if values is None else ",%r" for values in extra])
+        counted = f",{block.gradients}" if "gradients" in self._columns else ""
+        more = counted + "".join(["," if values is None else ",%r" for values in extra])
         line = f"{label},%d,{block.iteration},{cells},{block.seconds!r},{block.bytes}{more}\n"
         columns = [values for values in (*block.metrics, *extra) if values is not None]
         rows = zip(block.seeds, *columns, strict=True)

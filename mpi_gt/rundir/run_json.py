@@ -76,6 +76,7 @@ FACTS = {
     "ranks_per_core": POSITIVE,
     "graph": {"nodes": COUNT, "edges": COUNT, "degree_max": COUNT, "degree_mean": NUMBER},
     "identity": {"algorithm": TABLE},
+    "planned": Each(SOME, named=True),
     "problem": {"dim": SOME},
     "options": {"problem": NAMED, "graph": NAMED, "algorithm": Each(NAMED, named=True)},
     "grid": Record({"options": TABLE, "over": TABLE, "points": Each(TEXT)}),
@@ -96,6 +97,12 @@ PROFILE = {
     "phases": Each({"by_rank": Each(NUMBER)}, named=True),
 }
 """The kinds of the values in profile.json that are read again."""
+
+
+def planned_iterations(facts: Mapping[str, Any], label: str | None) -> int:
+    """Return the iterations of that algorithm: those that its budget allows, or of all."""
+    planned: int = facts.get("planned", {}).get(label, facts["config"]["iterations"])
+    return planned
 
 
 def read_facts(path: Path) -> dict[str, Any]:

@@ -14,7 +14,13 @@ from .layout import POINTS
 from .lock import claim
 from .metrics_csv import is_number, read_last_row, read_last_rows
 from .run_directory import is_held
-from .run_json import mark_failed, read_facts, require_facts, resume_hint
+from .run_json import (
+    mark_failed,
+    planned_iterations,
+    read_facts,
+    require_facts,
+    resume_hint,
+)
 from .watchdog_reports import read_reports
 
 STALE = 600  # seconds without a write after which a run that measures often is stale
@@ -28,13 +34,13 @@ def status_row(path: Path) -> dict[str, str]:
     status, note = read_status(path, facts)
     if status == "failed" and facts.get("status") == "running":
         record_failure(path, facts, note)
-    config = facts["config"]
     if "grid" in facts:
         return {"run": str(path), "status": status, **_sweep_columns(path, facts), "note": note}
     saved = latest(path)
     last = read_last_row(path)
     labels = list(facts.get("identity", {}).get("algorithm", {}))
-    shown = f"{last.get('iteration', 0)}/{config['iterations']}"
+    planned = planned_iterations(facts, last.get("algorithm"))
+    shown = f"{last.get('iteration', 0)}/{planned}"
     number = labels.index(last["algorithm"]) + 1 if last.get("algorithm") in labels else 0
     if len(labels) > 1:
         shown = f"{short_name(last.get('algorithm', '-'))} {shown} ({number} of {len(labels)})"
@@ -43,7 +49,7 @@ def status_row(path: Path) -> dict[str, str]:
         "status": status,
         "iteration": shown,
         "gap": f"{float(last['gap']):.3e}" if is_number(last.get("gap")) else "-",
-        "left": time_left(status, last, config, len(labels) - number),
+        "left": time_left(status, last, planned, len(labels) - number),
         "checkpoint": f"{short_name(saved['algorithm'])}, {saved['iteration']}" if saved else "-",
         "note": note,
     }
@@ -148,7 +154,7 @@ def _usual_silence(path: Path) -> float:
     return 0.0
 
 
-def time_left(status: str, last: dict[str, str], config: dict[str, Any], behind: int) -> str:
+def time_left(status: str, last: dict[str, str], iterations: int, behind: int) -> str:
     """Return the time left at the pace so far, for display.
 
     Each of the `behind` algorithms that are yet to come is assumed to take as long as this one.
@@ -157,5 +163,5 @@ def time_left(status: str, last: dict[str, str], config: dict[str, Any], behind:
     if status != "running" or not done:
         return "-"
     per_iteration = float(last["seconds"]) / done
-    left = per_iteration * (config["iterations"] * (1 + max(0, behind)) - done)
+    left = per_iteration * (iterations * (1 + max(0, behind)) - done)
     return f"{left:.0f} s" if left < 600 else f"{left / 60:.0f} min"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.gt_adaptive import GTAdaptive
-from ..config import RunConfig
+from ..config import Entry, RunConfig
 from ..errors import UserError
 from ..user_classes import call_user_code
 from . import Setting
@@ -19,12 +19,30 @@ CONSTANTS = ("L", "G", "sigma2", "f_star")
 
 def audited_algorithm(config: RunConfig) -> GTAdaptive:
     """Return the algorithm of the run; raise UserError unless the theory covers it."""
-    algorithm = config.entries()[0].algorithm
+    entry = config.entries()[0]
+    algorithm = entry.algorithm
     if type(algorithm) is not GTAdaptive:
-        raise UserError("the theory covers Algorithm 1 (gt-adaptive), not other algorithms")
+        raise UserError(
+            f"the theory covers Algorithm 1 (gt-adaptive) only, not {entry.label}: "
+            f"{_reason_not_covered(entry)}"
+        )
     if algorithm.schedule != "constant":
         raise UserError("the theory covers a constant stepsize only: use schedule=constant")
     return algorithm
+
+
+def _reason_not_covered(entry: Entry) -> str:
+    """Return what the lemmas assume and this method lacks."""
+    if entry.custom:
+        return "nothing is known of a class of your own"
+    if isinstance(entry.algorithm, GTAdaptive):
+        return (
+            "its estimator u carries the errors of earlier draws, where the lemmas assume "
+            "unbiased gradients with independent noise"
+        )
+    if not entry.algorithm.tracks:
+        return "it has no tracker s of the mean gradient, on which the lemmas rest"
+    return "its steps are not divided by a clipped sqrt(v), which the lemmas bound"
 
 
 def constants_of(config: RunConfig, problem: Any) -> Array:

@@ -77,7 +77,8 @@ def by_node(*steps):
     network = build_network("ring", None, len(steps))
     node = StackedNode(network.matrix, np.full(len(steps), 2))
     rows = [network.row(i) for i in range(len(steps))]
-    return NodeByNode([Method(s) for s in steps], node, [Bowl()] * len(steps), rows), node
+    gradients = [(Bowl().gradient, Bowl().gradient)] * len(steps)
+    return NodeByNode([Method(s) for s in steps], node, gradients, (1, 1), rows), node
 
 
 def mixed(state, mix):

@@ -16,8 +16,22 @@ def test_the_gradient_of_the_iteration_to_come():
     for way in (kernels.C, twins):
         node = way.NodeCounters()
         node.iteration = 41
-        grad = way.NextGradient(node, lambda t, x: (t, x))
+        grad = way.NextGradient(node, lambda t, x: (t, x), lambda x: ["full", x], 32, 2000)
+        assert node.gradients == 0
         assert grad("x") == (42, "x")
+        assert grad("y") == (42, "y")
+        assert grad.full("z") == ["full", "z"]
+        assert node.gradients == 2064
+
+
+def test_errors_of_gradients_are_the_caller_s():
+    for way in (kernels.C, twins):
+        grad = way.NextGradient(way.NodeCounters(), lambda t, x: 1 / 0, lambda x: 1 / 0, 1, 1)
+        for call in (grad, grad.full):
+            with pytest.raises(ZeroDivisionError):
+                call("x")
+        with pytest.raises(TypeError):
+            grad()
 
 
 @pytest.mark.parametrize("way", [kernels.C, twins], ids=["compiled", "twin"])

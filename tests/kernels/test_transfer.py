@@ -25,7 +25,7 @@ class Sent:
         self.node = Node()
         self.node.iteration, self.node.stop_at, self.node.waits = 5, 2**63 - 1, 0
         self.node.bytes_sent = 0
-        self.messages = [Message(degree, count, shape, np.dtype(dtype)) for count in counts]
+        self.messages = [Message(degree, [shape] * count, np.dtype(dtype)) for count in counts]
         for message in self.messages:
             for received in message.received:
                 received[:] = random.standard_normal(received.shape)
@@ -159,6 +159,38 @@ def test_mix_has_a_transfer_for_each_number_of_vectors(way):
         pending.wait()
     mix(z)[0].wait()
     assert made == [1, 2]
+
+
+@pytest.mark.parametrize("way", [kernels.C, twins], ids=["compiled", "twin"])
+def test_mix_has_a_transfer_for_each_tuple_of_shapes(way):
+    made = []
+
+    def make(*vectors):
+        made.append(tuple(vector.shape for vector in vectors))
+        return Sent(way, (len(vectors),), shape=vectors[0].shape).transfer
+
+    mix = way.Mix(make)
+    wide, narrow = np.ones((3, 4)), np.ones((3, 1))
+    for _ in range(3):
+        assert mix(wide)[0].wait().shape == (3, 4)
+        assert mix(narrow)[0].wait().shape == (3, 1)
+        for pending in mix(wide, wide):
+            pending.wait()
+    assert made == [((3, 4),), ((3, 1),), ((3, 4), (3, 4))]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_message_of_vectors_of_several_shapes(dtype):
+    message = Message(2, [(3, 5), (3, 1), (2, 2)], np.dtype(dtype))
+    vectors = tuple(
+        np.random.default_rng(0).random(slot.shape).astype(dtype) for slot in message.slots
+    )
+    message.fill(7, 9, vectors)
+    message.receive[:] = message.send
+    for vector, received in zip(vectors, message.received, strict=True):
+        for row in received:
+            np.testing.assert_array_equal(row, vector.reshape(-1))
+    assert message.headers.tolist() == [[7, 9]] * 2
 
 
 def test_buffers_that_do_not_fit_are_refused():

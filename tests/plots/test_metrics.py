@@ -14,7 +14,9 @@ def stacked(**options):
 @pytest.mark.figures
 def test_figures_of_a_run_that_grew_past_what_can_be_drawn(tmp_path):
     grown = [1.0, 1e100, 1e249, 1e298, 1.7e308]
-    lines = [f"dsgd,{seed},{t},{z},{z},0,{z},,,0,0" for t, z in enumerate(grown) for seed in (0, 1)]
+    lines = [
+        f"dsgd,{seed},{t},{z},{z},0,{z},,,0,0,0" for t, z in enumerate(grown) for seed in (0, 1)
+    ]
     (tmp_path / "metrics.csv").write_text("\n".join([",".join(COLUMNS), *lines]) + "\n")
     for path in draw_run(tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mpi_gt.reproduce.claims import Measured, judge, judge_all, paired
+from mpi_gt.reproduce.claims import Measured, judge, judge_all, judge_variance_reduction, paired
 
 
 def test_paired_interval_by_hand():
@@ -81,3 +81,24 @@ def test_the_comparison_shown_is_the_one_that_decides():
     values = {"noisy": 5 + 30 * noise, "sure": 1 + 0.01 * noise}
     found = judge("c", "m", lambda other: (np.zeros(4), values[other]), values)
     assert (found.verdict, found.against) == ("not decided", "noisy")
+
+
+def test_variance_reduction_is_judged_by_a_hundredth_of_the_gap():
+    def flat(gap):
+        return [gap * (1 + 0.01 * t % 3) for t in range(20)]
+
+    def verdicts(reduced, sarah=1e-6):
+        curves = {"gt-adaptive": 1e-4, "gt-adaptive-vr": reduced, "gt-sarah": sarah}
+        curves.update({"gt-svrg": 1e-5, "gt-hsgd": 1e-5})
+        rows = [
+            {"algorithm": name, "seed": seed, "iteration": t, "loss": 1.0, "gap": gap * factor}
+            for name, level in curves.items()
+            for t, gap in enumerate(flat(level))
+            for seed, factor in enumerate((1.0, 1.1, 0.95))
+        ]
+        return [claim["verdict"] for claim in judge_variance_reduction(rows)]
+
+    assert verdicts(1e-8) == ["holds", "holds"]
+    assert verdicts(1e-8, sarah=1e-10) == ["holds", "does not hold"]
+    assert verdicts(1e-5) == ["does not hold", "does not hold"]
+    assert [claim["verdict"] for claim in judge_variance_reduction([])] == ["not decided"] * 2

@@ -254,3 +254,27 @@ def test_a_method_that_diverges_is_reported_beside_the_others(tmp_path):
     claims = json.loads((tmp_path / "claims.json").read_text())
     assert {claim["verdict"] for claim in claims} == {"not decided"}
     assert (tmp_path / "figure.png").exists()
+
+
+@pytest.mark.figures
+def test_the_variant_at_an_equal_budget(tmp_path, capsys):
+    words = ["reproduce", "a9a", "--variant", "variance-reduced", "--stacked", "-n", "4"]
+    words += ["--problem", "softmax:rows=400", "--budget", "gradients=3000", "--out", str(tmp_path)]
+    assert main([*words, "--seeds", "2"]) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert "budget gradients=3000" in summary["note"]
+    methods = summary["methods"]
+    assert list(methods) == ["gt-adaptive", "gt-adaptive-vr", "gt-sarah", "gt-svrg", "gt-hsgd"]
+    for row in methods.values():
+        assert 3000 <= row["gradients"] < 3100
+    assert methods["gt-adaptive"]["iterations"] == 93
+    page = (tmp_path / "summary.md").read_text()
+    assert "the floor of Algorithm 1 is removed" in page
+    assert "| 93 |" in page
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    log = (tmp_path / "progress.log").read_text()
+    assert "GT-SVRG (gt-svrg): done" in log
+    assert (
+        main([*words[:-4], "--budget", "gradients=9", "--out", str(tmp_path), "--seeds", "2"]) == 2
+    )
+    assert "budget = gradients=3000" in capsys.readouterr().err

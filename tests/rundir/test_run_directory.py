@@ -95,10 +95,10 @@ def test_rows_of_any_label_are_read_as_they_were_written(tmp_path):
     told = []
     for label in ("gt:lr=0.1,order=atc", 'mine:"100%",%s %d%%', "plain"):
         metrics = [0.1, 5e-324], [1e-300, 1e300], [-0.0, 2 / 3], [1e22, 1e16], None, [0.5, 1.0]
-        block = MetricsBlock(label, (0, 2**64 - 1), 7, metrics, 1e-06, 2**60)
+        block = MetricsBlock(label, (0, 2**64 - 1), 7, metrics, 1e-06, 2**60, 2**50)
         directory.append(block)
         rows = list(block.rows())
-        assert rows[0] == (label, 0, 7, 0.1, 1e-300, -0.0, 1e22, None, 0.5, 1e-06, 2**60)
+        assert rows[0] == (label, 0, 7, 0.1, 1e-300, -0.0, 1e22, None, 0.5, 1e-06, 2**60, 2**50)
         told += [row._asdict() for row in rows]
     assert len(told) == 6
     assert directory.rows_until(directory.mark()) == told

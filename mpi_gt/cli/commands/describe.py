@@ -244,7 +244,12 @@ def _table(rows: "list[tuple[str, str]] | list[OptionDoc]") -> list[str]:
 def _wrap(text: str, first: str = "", indent: str = "") -> list[str]:
     width = max(40 + len(indent), min(100, shutil.get_terminal_size((100, 24)).columns))
     wrapped = textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
     return wrapped or [first.rstrip()]
 

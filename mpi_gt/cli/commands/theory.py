@@ -3,7 +3,6 @@
 import json
 import sys
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UserError
@@ -101,12 +100,14 @@ def _start(experiment: "Experiment", f_star: float) -> "Start":
     """Return the state at t = 1 of a run with these seeds, as means over the seeds."""
     import numpy as np
 
+    from ...engine.contracts import full_gradient
     from ...theory import Start
     from ...theory.constants import audited_algorithm
 
     node, problem = experiment.node, experiment.problem
     algorithm = audited_algorithm(experiment.config)
-    state = algorithm.init(experiment.x1, partial(problem.gradient, 1))
+    grad = node.grad(problem.gradient, full_gradient(problem), experiment.costs)
+    state = algorithm.init(experiment.x1, grad)
     loss = problem.evaluate(node.mean(state.x))[0]
 
     def apart(z: Any) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...display.console import console, on_terminal
 from ...errors import UserError
-from ...rundir.run_json import read_facts, read_profile, require_facts
+from ...rundir.run_json import planned_iterations, read_facts, read_profile, require_facts
 from ...spec import convert
 from ..streams import lost_output
 from . import RESULTS, Command
@@ -73,21 +73,21 @@ def read_view(path: Path) -> View:
     path = _run_in(path)
     facts = require_facts(path, ("config.iterations",))
     status, note = read_status(path, facts)
-    config = facts["config"]
     curves, _ = read_curves(path / "metrics.csv", path.name)
     labels = list(facts.get("identity", {}).get("algorithm", {}))
     saved = latest(path)
+    iterations = planned_iterations(facts, curves[-1].algorithm if curves else None)
     view: dict[str, Any] = {
         "name": str(path),
         "status": status,
         "note": note,
-        "iterations": config.get("iterations", 0),
+        "iterations": iterations,
         "checkpoint": _checkpoint_text(saved) if saved else "-",
         "slowest": _slowest(path),
         "warnings": tuple(map(str, facts.get("warnings", ()))),
     }
     if curves:
-        view.update(_latest(curves[-1], labels, status, config))
+        view.update(_latest(curves[-1], labels, status, iterations))
     return View(**view)
 
 
@@ -104,9 +104,7 @@ def _is_run(path: Path) -> bool:
     return "config" in require_facts(path)
 
 
-def _latest(
-    curve: "Curve", labels: Sequence[str], status: str, config: Mapping[str, Any]
-) -> dict[str, Any]:
+def _latest(curve: "Curve", labels: Sequence[str], status: str, planned: int) -> dict[str, Any]:
     """Return the fields of a View that the last measurements of an algorithm give."""
     from ...rundir.status import time_left
 
@@ -124,7 +122,7 @@ def _latest(
         "gap": float(means["gap"][-1]) if "gap" in means else None,
         "gaps": tuple(means["gap"].tolist()) if "gap" in means else (),
         "pace": float(iterations[-1] - iterations[-1 - span]) / elapsed if elapsed > 0 else None,
-        "left": time_left(status, last, dict(config), len(labels) - number),
+        "left": time_left(status, last, planned, len(labels) - number),
     }
 
 

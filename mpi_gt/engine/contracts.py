@@ -1,0 +1,112 @@
+"""Demands of a run's methods on its problem and graph, and the costs of its gradients."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms.base import exchange_interval
+from ..config import Entry
+from ..errors import UserError
+
+Array = NDArray[Any]
+Costs = tuple[int, int]
+"""Sample gradients per call of `grad(x)`, and of `grad.full(x)`."""
+
+
+def require_exact_gradient(entries: Sequence[Entry], name: str, problem: Any) -> None:
+    """Raise UserError if a method needs exact gradients and the problem has none."""
+    if getattr(problem, "exact", True):
+        return
+    for entry in entries:
+        if getattr(entry.algorithm, "needs_full", False):
+            raise UserError(
+                f"{entry.label} needs exact gradients (grad.full), which the problem {name} does "
+                "not have (exact = False); gt, gt-adaptive, or gt-hsgd with start=batch do without"
+            )
+
+
+def require_graph(entries: Sequence[Entry], matrix: Array) -> None:
+    """Raise UserError if a method needs symmetric weights and the mixing matrix has others."""
+    for entry in entries:
+        wanted = getattr(entry.algorithm, "graph", "any")
+        if wanted == "symmetric" and not np.array_equal(matrix, matrix.T):
+            raise UserError(
+                f"{entry.label} needs symmetric weights, and those of this graph are not; "
+                "gt and gt-adaptive take any doubly stochastic weights"
+            )
+
+
+def costs_of(problem: Any) -> Costs:
+    """Return the problem's `batch` and `rows`, 1 each where it has none.
+
+    A user's problem may use these names for something else, such as the rows themselves.
+    """
+    return _count(getattr(problem, "batch", 1)), _count(getattr(problem, "rows", 1))
+
+
+def _count(value: Any) -> int:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return int(value) if whole and 1 <= value < 2**53 else 1
+
+
+def largest(costs: Sequence[Costs]) -> Costs:
+    """Return the costs of the busiest node: a budget is one number for all nodes."""
+    batches, rows = zip(*costs, strict=True)
+    return max(batches), max(rows)
+
+
+def full_gradient(problem: Any) -> Callable[[Array], Array]:
+    """Return `grad.full`: the exact gradient of f_i, in the dtype of x."""
+
+    def full(x: Array) -> Array:
+        at = x.view() if x.dtype == np.float64 else x.astype(np.float64)
+        # a copy: a user's `evaluate` may return an array that it uses again
+        return np.array(problem.evaluate(at)[1], dtype=x.dtype)
+
+    return full
+
+
+class TrialGradient:
+    """The `grad` with which a user's algorithm is tried out."""
+
+    def __init__(self, name: str, problem: Any) -> None:
+        self._name = name
+        self._problem = problem
+        self._full = full_gradient(problem)
+        self.t = 1
+
+    def __call__(self, x: Array) -> Array:
+        made: Array = self._problem.gradient(self.t, x)
+        made.flags.writeable = False
+        return made
+
+    def full(self, x: Array) -> Array:
+        if not getattr(self._problem, "exact", True):
+            raise UserError(f"{self._name} calls grad.full, but the problem has no exact gradient")
+        return self._full(x)
+
+
+def phase_of(algorithm: Any) -> Callable[[int], Hashable]:
+    """Return the algorithm's `phase`; without one, t tells only whether there is an exchange."""
+    every = exchange_interval(algorithm)
+    phase: Callable[[int], Hashable] | None = getattr(algorithm, "phase", None)
+    return phase or (lambda t: t % every == 0)
+
+
+def signature(vectors: Sequence[Any], x: Array) -> int | tuple[int, ...]:
+    """Return the number of vectors in a call of `mix`, or their widths if they are not like x.
+
+    All nodes must call `mix` alike.
+    """
+    if all(vector.shape == x.shape for vector in vectors):
+        return len(vectors)
+    return tuple(vector.shape[-1] for vector in vectors)
+
+
+def counted(call: int | tuple[int, ...]) -> str:
+    """Return a signature in words."""
+    if isinstance(call, int):
+        return f"{call} vectors"
+    return f"vectors of {', '.join(map(str, call))} entries"

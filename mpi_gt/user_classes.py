@@ -2,7 +2,7 @@
 
 A module is named as in an import, or by its file: `folder/my_module.py:MyClass`.
 
-`engine.user_checks` tries them out before a run, `engine.user_guard` watches them during it.
+`engine.user_code` tries them out before a run, and watches them during it.
 """
 
 import hashlib

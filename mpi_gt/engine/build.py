@@ -23,7 +23,7 @@ from .extent import Extent, extents_of
 from .extra_columns import NO_EXTRA, ExtraColumns
 from .place import MethodPlace
 from .start import first_estimate, read_starts
-from .user_checks import (
+from .user_code.checks import (
     Agreement,
     Trial,
     Tried,
@@ -36,8 +36,8 @@ from .user_checks import (
     require_parts,
     unpack_part,
 )
-from .user_guard import GuardedProblem
-from .user_trials import agreement_of, own_class_warnings, try_entries
+from .user_code.guard import GuardedProblem
+from .user_code.trials import agreement_of, own_class_warnings, try_entries
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -20,7 +20,7 @@ from .checkpointer import Checkpointer
 from .contracts import full_gradient
 from .metrics import measure
 from .place import MethodPlace, Placed
-from .user_guard import GuardedAlgorithm
+from .user_code.guard import GuardedAlgorithm
 
 if TYPE_CHECKING:
     from ..performance.stamps import Phases

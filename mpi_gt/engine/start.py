@@ -12,7 +12,7 @@ from ..config import RunConfig
 from ..errors import UserError
 from ..problems import Problem
 from ..user_classes import call_user_code
-from .user_checks import require_like
+from .user_code.checks import require_like
 
 Array = NDArray[Any]
 

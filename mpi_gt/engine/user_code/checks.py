@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.base import exchange_interval
-from ..errors import UserError
-from ..rundir.metrics_csv import RESERVED, is_column_name
-from ..user_classes import call_user_code
-from .contracts import TrialGradient, signature
-from .place import MethodPlace, Placed
+from ...algorithms.base import exchange_interval
+from ...errors import UserError
+from ...rundir.metrics_csv import RESERVED, is_column_name
+from ...user_classes import call_user_code
+from ..contracts import TrialGradient, signature
+from ..place import MethodPlace, Placed
 from .unwaited import ADVICE, Unwaited
 
 Array = NDArray[Any]

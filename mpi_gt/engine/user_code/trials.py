@@ -5,13 +5,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..config import Entry, RunConfig
-from ..problems import Problem
-from ..user_classes import is_custom
-from .contracts import require_exact_gradient
-from .place import MethodPlace
-from .start import shared_start
-from .user_checks import Agreement, Trial, Tried, check_algorithm
+from ...config import Entry, RunConfig
+from ...problems import Problem
+from ...user_classes import is_custom
+from ..contracts import require_exact_gradient
+from ..place import MethodPlace
+from ..start import shared_start
+from .checks import Agreement, Trial, Tried, check_algorithm
 
 Array = NDArray[Any]
 

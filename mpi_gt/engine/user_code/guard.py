@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.base import exchange_interval
-from ..errors import UserCodeError, UserError
-from ..user_classes import blame
-from .contracts import counted, phase_of, signature
-from .place import MethodPlace, Placed
-from .user_checks import (
+from ...algorithms.base import exchange_interval
+from ...errors import UserCodeError, UserError
+from ...user_classes import blame
+from ..contracts import counted, phase_of, signature
+from ..place import MethodPlace, Placed
+from .checks import (
     frozen,
     require_evaluation,
     require_like,

@@ -1,0 +1,1 @@
+"""Users' own classes: tried out before a run, and guarded while it iterates."""

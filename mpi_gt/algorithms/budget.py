@@ -26,7 +26,7 @@ class Budget:
     @classmethod
     def of(cls, text: str) -> "Budget":
         """Parse gradients=NUMBER or bytes=NUMBER into a checked budget."""
-        _, options = split(f"budget:{text}")
+        _, options = split(f"budget:{text}") if "=" in text else ("", {})
         if len(options) != 1:
             raise UserError(f"--budget must be gradients=NUMBER or bytes=NUMBER, not '{text}'")
         budget = cls(**convert_options("--budget", cls, options))

@@ -146,6 +146,12 @@ OWN: dict[str, Values] = {
         "x1=missing.npy", "seeds=0", "seeds=x", "seed=-1", "dtype=float16", "exchange=p3p",
         "log-every=0", "straggler=node=0,ms=1", "é=1", f"lr={'9' * 5000}", "seed=1..1e6:1000",
     ],
+    "--budget": [
+        "", "x", "=", "gradients", "gradients=", "gradients=x", "gradients=0", "gradients=-1",
+        "gradients=nan", "gradients=inf", "bytes=0", "BYTES=1", "bytes=1e400", "seconds=3",
+        "gradients=1,bytes=2", "gradients=1\0",
+    ],
+    "--mpirun-args": ["'a", '"x', "a\\", "--x 'y"],
     "--hosts": [
         "", "x", "h1", "h1:", ":4", "h1:0", "h1:-1", "h1:x", "h1:1.5", "h1:4,h1:4", "h1:4,,h2:4",
         "h 1:4", "-h:4", "é:4", "h1:4\n", "h\0:4", f"h1:{'9' * 5000}", "h1:1000001", "h1:²",

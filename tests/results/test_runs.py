@@ -20,7 +20,8 @@ pd = pytest.importorskip("pandas")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A run, and a comparison in which one method diverges."""
-    folder = tmp_path_factory.mktemp("runs")
+    folder = tmp_path_factory.mktemp("loaded") / "runs"
+    folder.mkdir()
     common = ["--stacked", "-n", "3", "--iterations", "20", "--no-figures", "--quiet"]
     words = ["--algorithm", "gt-adaptive:lr=0.02", "--problem", "huber:spread=0.3"]
     assert main(["run", *common, *words, "--graph", "ring", "--out", str(folder / "a")]) == 0
@@ -189,5 +190,5 @@ def test_options_are_spelled_out_in_run_json(folder):
     assert options["graph"] == {"name": "er", "options": {"p": 0.7, "seed": 0}}
     assert options["algorithm"]["dsgd:lr=0.1"] == {
         "name": "dsgd",
-        "options": {"lr": 0.1, "schedule": "constant", "order": "cta"},
+        "options": {"lr": 0.1, "schedule": "constant", "order": "cta", "every": 1},
     }

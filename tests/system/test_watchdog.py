@@ -148,7 +148,7 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("mpi_gt.engine.build", "_starts"),
+        ("mpi_gt.engine.build", "read_starts"),
         ("mpi_gt.rundir.run_directory", "RunDirectory.write_final"),
     ],
 )

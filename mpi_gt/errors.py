@@ -59,6 +59,17 @@ class RunFailed(Exception):
         self.exit_code = exit_code
 
 
+class OtherRankFailed(RunFailed, SystemExit):
+    """The failure of a user's class in `mpi_gt.run`, on all ranks but the one that reports it.
+
+    It is a SystemExit, so that a script that does not catch it ends without a second traceback.
+    """
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message, exit_code)
+        self.code = exit_code
+
+
 class StorageError(Exception):
     """A failed write (a full disk, a removed directory); the message names the file."""
 

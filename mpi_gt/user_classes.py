@@ -209,8 +209,13 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
     return [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((f"{PACKAGE}{os.sep}", "<frozen"))
+        if not is_own_file(frame.filename)
     ]
+
+
+def is_own_file(name: str) -> bool:
+    """Return whether a frame's file is one of this package or of Python's import."""
+    return name.startswith((f"{PACKAGE}{os.sep}", "<frozen"))
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..config import RunConfig
 from ..engine.result import Result
 from ..engine.run import run as run_experiment
-from ..errors import UserError
+from ..errors import Diverged, Stopped, UserError
 from ..launchers.detect import is_launched
 from ..user_classes import handing_over
+from .failures import failure
 from .objects import Inputs, Translation
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ def run(comm: "MPI.Intracomm | None", options: Mapping[str, Any]) -> Result:
         # the files are root's alone to read, but each rank has objects of its own
         objects = (inputs or Translation(chosen, Path(), travels=False)).objects
         with handing_over(dict(zip(names, objects.values(), strict=True))):
-            return run_experiment(config, comm)
+            try:
+                return run_experiment(config, comm)
+            except (UserError, Diverged, Stopped):
+                raise
+            except BaseException as error:
+                raise failure(error, comm, config.out)  # noqa: B904 (mostly the same error)
     except UserError:
         if inputs is not None:
             inputs.undo()

@@ -257,3 +257,42 @@ def test_one_process_without_mpirun_is_no_silent_run_of_one_node(openmpi, call, 
     assert call(script(openmpi, body.format("n=1, ")), cwd=tmp_path).err == ""
     own = call(openmpi.mpirun(1, *script(openmpi, body.format(""))), cwd=tmp_path)
     assert own.err == ""
+
+
+def test_a_class_that_fails_on_a_communicator_of_yours_is_one_message(mpi, call, script, tmp_path):
+    body = """
+    from mpi4py import MPI
+
+    mine = Mine(lr=0.1, fails_at=3)
+    mpi_gt.run(MPI.COMM_WORLD, iterations=5, algorithm=mine, out="failed")
+    """
+    done = call(mpi.mpirun(3, *script(mpi, body)), cwd=tmp_path, expect=None, limit=60)
+    assert done.code != 0
+    assert done.err.count("Traceback") == 1
+    assert "ZeroDivisionError: on purpose\nin Mine.step at iteration 3, on rank 0\n" in done.err
+    assert "engine" not in done.err
+    told = facts(tmp_path / "failed")
+    assert told["status"] == "failed"
+    assert told["error"].startswith("Mine.step at iteration 3: ZeroDivisionError: on purpose")
+
+
+def test_a_class_that_fails_on_one_rank_says_that_others_may_wait(openmpi, call, script, tmp_path):
+    body = """
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+
+    class Odd(Mine):
+        def step(self, t, state, mix, grad):
+            return super().step(t if comm.rank == 1 else 0, state, mix, grad)
+
+    try:
+        mpi_gt.run(comm, iterations=5, algorithm=Odd(fails_at=3))
+    except ZeroDivisionError as error:
+        print(*error.__notes__, flush=True)
+        comm.Abort(3)
+    """
+    done = call(openmpi.mpirun(3, *script(openmpi, body)), cwd=tmp_path, expect=None, limit=60)
+    assert done.code == 3
+    assert "the other ranks have not failed" in done.out
+    assert "in Odd.step at iteration 3, on rank 1" in done.out

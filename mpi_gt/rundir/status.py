@@ -57,11 +57,15 @@ def status_row(path: Path) -> dict[str, str]:
 
 def _sweep_columns(path: Path, facts: dict[str, Any]) -> dict[str, str]:
     """Return the columns of a sweep: how many of its points are done."""
+    return {"iteration": points_done(path, facts), "gap": "-", "left": "-", "checkpoint": "-"}
+
+
+def points_done(path: Path, facts: dict[str, Any]) -> str:
+    """Return how many points of a sweep are done, "3 of 18 points"."""
     names = facts["grid"]["points"]
     runs = [read_facts(path / POINTS / name) for name in names]
     done = sum(each.get("exit_code") in (0, Diverged.exit_code) for each in runs)
-    shown = f"{done} of {len(names)} points"
-    return {"iteration": shown, "gap": "-", "left": "-", "checkpoint": "-"}
+    return f"{done} of {len(names)} points"
 
 
 def read_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:

@@ -187,3 +187,23 @@ def test_the_small_curve():
     falling = sparkline([0.9**k for k in range(1000)], width=60)
     assert len(falling) == 60
     assert list(falling) == sorted(falling, reverse=True)
+
+
+def test_a_sweep_is_followed_by_its_latest_point(tmp_path, capsys):
+    out = tmp_path / "grid"
+    options = {"n": 3, "algorithms": "gt", "iterations": 10, "stacked": True, "out": str(out)}
+    mpi_gt.sweep({"lr": [0.01, 0.1]}, **options)
+    view = read_view(out)
+    assert (view.status, view.note) == ("finished", "2 of 2 points done")
+    assert (view.algorithm, view.iteration, view.iterations) == ("gt", 10, 10)
+    assert view.name.startswith(str(out / "points"))
+    # while the other point is still to come, that of this one does not end the view
+    tell(out, status="running", process={"host": socket.gethostname(), "pid": os.getpid()})
+    (last := sorted((out / "points").iterdir())[1]).rename(tmp_path / "later")
+    view = read_view(out)
+    assert (view.status, view.note) == ("running", "1 of 2 points done")
+    assert not view.over
+    (out / "points" / sorted((out / "points").iterdir())[0]).rename(last)
+    (last / "run.json").unlink()
+    assert main(["watch", str(out), "--once"]) == 0
+    assert "0 of 2 points done" in capsys.readouterr().out

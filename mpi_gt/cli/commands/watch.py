@@ -4,13 +4,20 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...display.console import console, on_terminal
 from ...errors import UserError
-from ...rundir.run_json import planned_iterations, read_facts, read_profile, require_facts
+from ...rundir.layout import POINTS
+from ...rundir.run_json import (
+    is_sweep,
+    planned_iterations,
+    read_facts,
+    read_profile,
+    require_facts,
+)
 from ...spec import convert
 from ..streams import lost_output
 from . import RESULTS, Command
@@ -23,7 +30,8 @@ if TYPE_CHECKING:
 
 HELP = """\
 Follow a run live from another terminal: iteration and time left, loss and gap with a small curve,
-pace, last checkpoint. Only reads the run's files. Ctrl-C ends the view, not the run.
+pace, last checkpoint. Of a sweep it shows the present point, and how many are done. Only reads the
+run's files. Ctrl-C ends the view, not the run.
 
 examples:
   mpi-gt watch runs/a
@@ -64,8 +72,11 @@ class View:
 def read_view(path: Path) -> View:
     """Return the state of the run in that directory.
 
-    A directory of runs, as `reproduce` makes it, stands for the latest of them.
+    A directory of runs, as `reproduce` makes it, stands for the latest of them. So does that of a
+    sweep, which has a status of its own.
     """
+    if is_sweep(path):
+        return _view_of_sweep(path)
     from ...rundir.checkpoint import latest
     from ...rundir.curves import read_curves
     from ...rundir.status import read_status
@@ -89,6 +100,21 @@ def read_view(path: Path) -> View:
     if curves:
         view.update(_latest(curves[-1], labels, status, iterations))
     return View(**view)
+
+
+def _view_of_sweep(path: Path) -> View:
+    """Return the state of the latest point of a sweep, with the status of the whole sweep."""
+    from ...rundir.status import points_done, read_status
+
+    facts = require_facts(path, ("grid",))
+    status, note = read_status(path, facts)
+    note = f"{points_done(path, facts)} done" + (f"; {note}" if note else "")
+    points = [path / POINTS / name for name in facts["grid"]["points"]]
+    begun = [file for point in points if (file := point / "run.json").exists()]
+    if not begun:
+        return View(str(path), status, note)
+    latest = max(begun, key=lambda file: file.stat().st_mtime)
+    return replace(read_view(latest.parent), status=status, note=note)
 
 
 def _run_in(path: Path) -> Path:

@@ -154,9 +154,6 @@ class Inputs:
         may_exist = any(self.options.get(name) for name in ("overwrite", "resume", "reserved"))
         require_unclaimed(out)
         require_free(out, may_exist)
-        if self.options.get("overwrite"):  # the files of the run that is replaced
-            for old in self._folder.glob("*-????????.*"):
-                old.unlink(missing_ok=True)
 
     def _write(self, files: Mapping[str, bytes]) -> None:
         if files:

@@ -18,7 +18,7 @@ from ..plots.metrics import draw_comparison, draw_own_metrics, draw_run, draw_sw
 from ..results.options import spelled_options
 from ..results.source import source_facts
 from ..rundir.atomic import write_json
-from ..rundir.layout import clear
+from ..rundir.layout import clear, clear_inputs
 from ..rundir.metrics_csv import METRICS, MetricsBlock, MetricsRow, row_type
 from ..rundir.run_directory import RunDirectory
 from ..rundir.run_json import process_facts, require_facts
@@ -81,6 +81,7 @@ class Recorder:
         if self.directory:
             # on --resume the checkpoints stay: perhaps just this host does not see them
             clear(self.directory.path, state=not self._config.resume)
+            clear_inputs(self.directory.path, asdict(self._config).values())
             self.directory.begin(self._extra)
         self._save()
 

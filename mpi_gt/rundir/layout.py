@@ -4,7 +4,9 @@ import contextlib
 import itertools
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError
 
@@ -14,6 +16,7 @@ WATCHDOG = "watchdog"  # reports of stuck ranks
 SIGN = f"{WATCHDOG}/alive"  # changes while a rank works for long outside of the iterations
 LAUNCHES = ".launch-"  # begins the names of files: see `remains`
 INPUTS = "inputs"  # arrays, graphs and classes that a Python caller has passed
+INPUT = f"{INPUTS}/*-{'[0-9a-f]' * 8}.*"  # the pattern of such a file
 POINTS = "points"  # of a sweep: its runs, a directory each
 STOP_FILE = "stop"  # its presence asks a run to stop
 OWN_FILES = (
@@ -114,6 +117,16 @@ def clear(path: Path, state: bool) -> None:
             else:
                 with contextlib.suppress(OSError):  # it holds files that are not a run's
                     match.rmdir()
+
+
+def clear_inputs(path: Path, used: Iterable[Any]) -> None:
+    """Remove the inputs of an earlier run, but for those that an option among `used` names."""
+    texts = [value for value in used if isinstance(value, str)]
+    for match in path.glob(INPUT):
+        if match.is_file() and not any(match.name in text for text in texts):
+            match.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # it is missing, or holds files
+        (path / INPUTS).rmdir()
 
 
 def remove_run(path: Path) -> None:

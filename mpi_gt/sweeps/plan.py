@@ -13,7 +13,7 @@ from ..config import RunConfig
 from ..engine.identity import identity_of, require_same
 from ..errors import Diverged, UserError
 from ..rundir.atomic import write_json
-from ..rundir.layout import POINTS, remove_run, require_free
+from ..rundir.layout import POINTS, clear_inputs, remove_run, require_free
 from ..rundir.run_json import is_resumable, process_facts, read_facts, require_facts
 from .axes import Over
 from .grid import Checker, Grid, Point, make_grid
@@ -183,6 +183,8 @@ def begin(plan: Plan, overwrite: bool) -> None:
     folder = plan.directory / POINTS
     if overwrite:
         remove_run(plan.directory)
+        used = {text for point in plan.grid.points for text in asdict(point.config).values()}
+        clear_inputs(plan.directory, used)
         remove_results(plan.directory)
         for path in folder.iterdir() if folder.is_dir() else []:
             if path.is_dir() and not path.is_symlink() and (path / "run.json").exists():

@@ -180,6 +180,26 @@ def test_a_run_directory_keeps_the_inputs(tmp_path):
     ]
 
 
+def test_inputs_are_removed_by_the_run_that_replaces_theirs_and_by_no_other(tmp_path):
+    from mpi_gt.cli.main import main
+
+    out = tmp_path / "run"
+    mpi_gt.run(**RUN, x1=np.ones(10), out=out)
+    (out / "inputs" / "mine.txt").write_text("not of a run")
+    with pytest.raises(mpi_gt.UserError, match="dimensions"):
+        mpi_gt.run(**RUN, x1=np.ones(3), out=out, overwrite=True)
+    # the run that is still there needs its array
+    assert main(["resume", str(out), "--iterations", "30", "--quiet"]) == 0
+    words = ["run", "--stacked", "-n", "4", "--iterations", "5", "--quiet", "--out", str(out)]
+    kept = next((out / "inputs").glob("x1-*.npy"))
+    assert main([*words, "--overwrite", "--x1", str(kept)]) == 0
+    assert main([*words, "--overwrite"]) == 0
+    assert [path.name for path in (out / "inputs").iterdir()] == ["mine.txt"]
+    (out / "inputs" / "mine.txt").unlink()
+    assert main([*words, "--overwrite"]) == 0
+    assert not (out / "inputs").exists()
+
+
 def test_a_moved_run_finds_its_inputs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mpi_gt.run(**RUN, x1=np.ones(10), out="before")

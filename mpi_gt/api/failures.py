@@ -41,11 +41,11 @@ def failure(error: BaseException, comm: "MPI.Intracomm | None", out: str | None)
         if everywhere and comm.rank > 0:
             return _alone(OtherRankFailed(text))
         if not everywhere:
-            error.add_note(ALONE)
+            _note(error, ALONE)
     if isinstance(error, SystemExit):  # it would end the caller's script without a word
         return _alone(RunFailed(text))
     if call:
-        error.add_note(f"in {call}" + (f", on rank {comm.rank}" if comm and several else ""))
+        _note(error, f"in {call}" + (f", on rank {comm.rank}" if comm and several else ""))
     return error.with_traceback(_of_user(error.__traceback__))
 
 
@@ -53,6 +53,12 @@ def _alone(error: BaseException) -> BaseException:
     """Return the exception so that no other one is shown with it."""
     error.__suppress_context__ = True
     return error
+
+
+def _note(error: BaseException, text: str) -> None:
+    """Have the text shown below the exception, by Python 3.11 or later."""
+    if hasattr(error, "add_note"):
+        error.add_note(text)
 
 
 def _mark(out: str | None, text: str) -> None:

@@ -17,6 +17,15 @@ from .user_code.checks import require_like
 Array = NDArray[Any]
 
 
+def require_start_shape(name: str, shape: tuple[int, ...], nodes: int, seeds: int) -> None:
+    """Raise UserError unless an array of this shape can be the start of these nodes and seeds."""
+    if not shape or shape[:-1] not in ((), (nodes,), (seeds,), (nodes, seeds)):
+        shapes = dict.fromkeys(["(d,)", f"({nodes}, d)", f"({seeds}, d)", f"({nodes}, {seeds}, d)"])
+        *first, last = shapes
+        expected = f"{', '.join(first)} or {last}"
+        raise UserError(f"{name} has shape {shape}, not {expected} ({nodes} nodes, {seeds} seeds)")
+
+
 def read_starts(config: RunConfig, nodes: int, warnings: list[str]) -> list[Array | None]:
     """Return each node's x_1 from the file of --x1, (d,) or (seeds, d); None each without a file.
 
@@ -25,13 +34,7 @@ def read_starts(config: RunConfig, nodes: int, warnings: list[str]) -> list[Arra
     if config.x1 is None:
         return [None] * nodes
     x1, seeds = read_array(Path(config.x1)), config.seeds
-    if x1.ndim == 0 or x1.shape[:-1] not in ((), (nodes,), (seeds,), (nodes, seeds)):
-        shapes = dict.fromkeys(["(d,)", f"({nodes}, d)", f"({seeds}, d)", f"({nodes}, {seeds}, d)"])
-        *first, last = shapes
-        expected = f"{', '.join(first)} or {last}"
-        raise UserError(
-            f"{config.x1} has shape {x1.shape}, not {expected} ({nodes} nodes, {seeds} seeds)"
-        )
+    require_start_shape(config.x1, x1.shape, nodes, seeds)
     if x1.ndim == 2 and len(x1) == nodes == seeds > 1:
         warnings.append(
             f"{config.x1} has one row per node, and as many as there are seeds: row i is the "

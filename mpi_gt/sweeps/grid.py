@@ -11,6 +11,7 @@ from typing import Any
 from ..algorithms import ALGORITHMS
 from ..array_files import read_array
 from ..config import RunConfig
+from ..engine.start import require_start_shape
 from ..errors import UserError
 from ..graphs import Network, build_network
 from ..problems import Place
@@ -158,8 +159,7 @@ class Checker:
     def _check_start(self, config: RunConfig) -> None:
         if config.x1 is not None:
             shape = self._read(Path(config.x1)).shape
-            if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != config.n):
-                raise UserError(f"{config.x1} has shape {shape}, not (d,) or ({config.n}, d)")
+            require_start_shape(config.x1, shape, config.n or 1, config.seeds)
 
     def _check_problem(self, config: RunConfig) -> None:
         """Make one node's problem, if that is no work: its constructor checks the options.

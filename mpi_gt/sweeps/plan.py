@@ -81,7 +81,7 @@ def make_plan(
     grid = make_grid(options, over)
     facts = require_facts(directory)
     if "grid" not in facts or overwrite:
-        may_exist = overwrite or reserved or _is_empty(directory)
+        may_exist = overwrite or reserved or is_empty(directory)
         require_free(directory, may_exist)
         if facts and "grid" not in facts and not overwrite:
             raise UserError(f"{directory} holds another run: give another --out, or --overwrite")
@@ -94,7 +94,7 @@ def make_plan(
     saved = {name: typed[name] for name in options if name not in ("lr", "points")}
     saved["algorithms"] = grid.config.algorithms
     plan = Plan(directory, grid, saved, names)
-    _check(plan)
+    _check(plan, overwrite)
     return plan
 
 
@@ -110,7 +110,8 @@ def read_plan(directory: Path) -> Plan:
     return Plan(directory, grid, saved["options"], saved["points"])
 
 
-def _is_empty(directory: Path) -> bool:
+def is_empty(directory: Path) -> bool:
+    """Return whether a directory is there and holds nothing, or hidden files only."""
     try:
         return all(each.name.startswith(".") for each in directory.iterdir())
     except OSError:
@@ -161,7 +162,7 @@ def _slug(point: Point) -> str:
     return plain[:LONGEST_NAME].rstrip("-.")
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: Plan, overwrite: bool) -> None:
     """Raise UserError for a point that cannot run, or that ran with other files or graphs."""
     checker = Checker()
     for number, point in enumerate(plan.grid.points):
@@ -170,7 +171,7 @@ def _check(plan: Plan) -> None:
                 "how many nodes? Type `mpi-gt sweep -n 16 ...`, or --over n=8,16, or "
                 "`mpirun -n 16 mpi-gt sweep ...`"
             )
-        if "identity" not in read_facts(plan.path(number)):
+        if overwrite or "identity" not in read_facts(plan.path(number)):
             checker.check(point)
             continue
         config = plan.config(number)

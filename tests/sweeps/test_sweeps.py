@@ -222,3 +222,19 @@ def test_a_figure_per_two_axes(tmp_path, capsys):
     shown = capsys.readouterr()
     assert "24 points: 24 finished" in shown.out
     assert "the best lr is the" in shown.err
+
+
+@pytest.mark.parametrize("shape", [(10,), (2, 10), (3, 10), (3, 2, 10)])
+def test_a_start_has_the_shapes_of_a_run(tmp_path, shape):
+    np.save(tmp_path / "x1.npy", np.ones(shape))
+    out = tmp_path / "grid"
+    words = [*BASE, "-n", "3", "--algorithms", "gt", "--over", "lr=0.1", "--x1"]
+    assert main([*words, str(tmp_path / "x1.npy"), "--seeds", "2", "--out", str(out)]) == 0
+    # another start at the same point, which replaces it
+    np.save(tmp_path / "other.npy", np.zeros(shape))
+    words += [str(tmp_path / "other.npy"), "--seeds", "2", "--out", str(out), "--overwrite"]
+    assert main(words) == 0
+    assert len(table(out)) == 1
+    np.save(tmp_path / "other.npy", np.zeros((5, *shape)))
+    assert main(words) == 2
+    assert len(table(out)) == 1

@@ -220,11 +220,12 @@ def sweep(over: "Over", **options: Any) -> "Runs":
     ----------
     over
         The axes by name: `{"lr": [0.01, 0.1], "graph": ["ring", "er:p=0.7"], "n": (8, 16),
-        "problem.spread": "0,0.3", "beta1": "0.5..0.9:3"}`. Text is read as `--over` reads it.
+        "problem.spread": "0,0.3", "beta1": "0.5..0.9:3"}`. Text is read as `--over` reads it; a
+        list may hold objects, as in `launch`.
     **options
         The options of `mpi-gt sweep`, with _ for -: `n`, `algorithms` (text or a list), `seeds`,
         `iterations`, `out` (by default a new directory in `runs`), `stacked`, ... Nothing is
-        shown without `quiet=False`.
+        shown without `quiet=False`. Objects can take the place of text, as in `launch`.
 
     Returns
     -------
@@ -240,6 +241,6 @@ def sweep(over: "Over", **options: Any) -> "Runs":
     RuntimeError
         No point has finished.
     """
-    from .sweeps.python import sweep as run_sweep
+    from .api.sweep import sweep
 
-    return run_sweep(over, options)
+    return sweep(over, options)

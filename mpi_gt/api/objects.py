@@ -44,21 +44,30 @@ class Translation:
             return value
         if name in REGISTRIES:
             return self._specification(name, value)
+        if name == "over" and isinstance(value, Mapping):
+            return {axis: self._axis(axis, values) for axis, values in value.items()}
         if name == "algorithms" and isinstance(value, Sequence):
             return ",".join(self._specification("algorithm", each) for each in value)
         if name == "graph" and is_graph(value):
             return self._file(name, "edges", edge_list(value).encode())
-        if name == "graph" and _is_pair(value):
+        if name == "graph" and is_pair(value):
             return _with_options(name, str(value[0]), value[1])
         if name in ("weights", "x1") and isinstance(value, np.ndarray | Sequence):
             return self._file(name, "npy", _npy(name, value))
         return value
 
+    def _axis(self, name: Any, values: Any) -> Any:
+        """Return the values of an axis of a sweep, with texts for the objects in a list."""
+        if isinstance(values, str) or not isinstance(values, list | tuple):
+            return values
+        kind = "algorithm" if name == "algorithms" else name
+        return [self._text(kind, value) for value in values]
+
     def _specification(self, kind: str, value: Any) -> str:
         """Return the specification of an algorithm or a problem: a class, an instance or a pair."""
         if isinstance(value, str):
             return value
-        if _is_pair(value):
+        if is_pair(value):
             name = value[0] if isinstance(value[0], str) else self._class_name(kind, value[0])
             return _with_options(f"{kind} {name}", name, value[1])
         if isinstance(value, type):
@@ -178,7 +187,8 @@ class Inputs:
             self._temporary.cleanup()
 
 
-def _is_pair(value: Any) -> bool:
+def is_pair(value: Any) -> bool:
+    """Return whether a value is a pair (name or class, {option: value})."""
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Mapping)
 
 

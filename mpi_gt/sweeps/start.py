@@ -32,7 +32,8 @@ def run_sweep(
 ) -> tuple[int, Plan]:
     """Run a sweep in the directory that `own` names, or in a new one; see `start_sweep`.
 
-    `own` are the options of the sweep itself: out, overwrite, resume and quiet.
+    `own` are the options of the sweep itself: out, reserved (made just now), overwrite, resume and
+    quiet.
     """
     directory, reserved = choose_directory(options, over, own)
     overwrite, quiet = bool(own.get("overwrite")), bool(own.get("quiet"))
@@ -53,7 +54,7 @@ def choose_directory(
         if not str(out):
             raise UserError("--out needs the name of a directory")
         require_name(str(out))
-        return Path(out), False
+        return Path(out), bool(own.get("reserved"))
     if own.get("overwrite") or own.get("resume"):
         raise UserError("--overwrite and --resume need --out, the directory of a sweep")
     problem = make_grid(options, over).points[0].config.parse_problem()[0]

@@ -22,6 +22,8 @@ def find_runs(where: Where) -> list[Path]:
     """
     if isinstance(where, str | os.PathLike):
         where = [where]
+    if isinstance(where, bytes) or not isinstance(where, Iterable):
+        raise UserError(f"load takes a directory, a pattern or a list of them, not {where!r}")
     found: list[Path] = []
     for each in where:
         if not isinstance(each, str | os.PathLike):
@@ -33,7 +35,11 @@ def find_runs(where: Where) -> list[Path]:
             found += inner
     if not found:
         raise UserError("no run directory is named")
-    return list(dict.fromkeys(found))
+    # one directory may have two names, as `runs/a` and its absolute path
+    by_place: dict[str, Path] = {}
+    for path in found:
+        by_place.setdefault(os.path.realpath(path), path)
+    return list(by_place.values())
 
 
 def _matches(text: str) -> list[Path]:
@@ -43,7 +49,7 @@ def _matches(text: str) -> list[Path]:
             return [path]
         if path.exists():
             raise UserError(f"{path} is not a directory")
-        matches = sorted(each for each in glob.glob(text) if Path(each).is_dir())  # noqa: PTH207
+        matches = sorted(each for each in glob.glob(text, recursive=True) if Path(each).is_dir())  # noqa: PTH207
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     if not matches:

@@ -99,10 +99,12 @@ class Runs:
         own = ("algorithm", "seed", *ACROSS)
         first = [row for record in self._records for row in record.rows[:1]]
         known = dict.fromkeys(name for row in first for name in row if name not in own)
+        if not known:
+            raise UserError("no run has measured anything yet")
         if metric not in known:
-            raise UserError(f"there is no metric '{metric}'{nearest(metric, known)}")
+            raise UserError(f"there is no metric '{metric}'{nearest(str(metric), known)}")
         if x not in ACROSS:
-            raise UserError(f"x cannot be '{x}'{nearest(x, ACROSS)}")
+            raise UserError(f"x cannot be '{x}'{nearest(str(x), ACROSS)}")
         lines = {
             name: rows
             for name, (record, label) in zip(self.names, self._places, strict=True)

@@ -192,3 +192,26 @@ def test_options_are_spelled_out_in_run_json(folder):
         "name": "dsgd",
         "options": {"lr": 0.1, "schedule": "constant", "order": "cta", "every": 1},
     }
+
+
+@pytest.mark.parametrize("where", [None, 5, b"runs", [5]])
+def test_what_is_no_path_is_one_message(where):
+    with pytest.raises(mpi_gt.UserError, match=r"load takes a directory|a run directory is a path"):
+        mpi_gt.load(where)
+
+
+def test_a_run_with_two_names_is_loaded_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mpi_gt.run(stacked=True, n=3, iterations=5, out="runs/deep/a")
+    (tmp_path / "link").symlink_to("runs/deep/a")
+    where = ["runs/deep/a", tmp_path / "runs" / "deep" / "a", "link", "runs/**/a", "runs/**"]
+    runs = mpi_gt.load(where)
+    assert len(runs) == 1
+    assert [str(path) for path in runs.directories] == ["runs/deep/a"]
+
+
+def test_a_figure_of_nothing_says_so(tmp_path):
+    mpi_gt.run(stacked=True, n=3, iterations=5, out=tmp_path / "a")
+    (tmp_path / "a" / "metrics.csv").unlink()
+    with pytest.raises(mpi_gt.UserError, match="no run has measured anything"):
+        mpi_gt.load(tmp_path / "a").plot()

@@ -2,7 +2,7 @@
 
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,12 @@ def sweep(over: Over, options: Mapping[str, Any]) -> Runs:
 
     A point that fails is a warning: the others are worth having.
     """
-    if isinstance(over, str):
+    if isinstance(over, str) or not isinstance(over, Mapping | Sequence):
         raise UserError("over is a dictionary, as in {'lr': [0.01, 0.1], 'graph': 'ring,torus'}")
+    if isinstance(over, Mapping):  # the values are read several times
+        over = {
+            name: list(each) if isinstance(each, Iterator) else each for name, each in over.items()
+        }
     given = {name: value for name, value in options.items() if value is not None}
     own = {"quiet": True, **{name: given.pop(name) for name in OWN if name in given}}
     hostfile, words = given.pop("hostfile", None), given.pop("mpirun_args", ())

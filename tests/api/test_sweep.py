@@ -81,3 +81,15 @@ def test_a_sweep_that_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(mpi_gt.UserError, match="run exists"):
         mpi_gt.sweep({"lr": [0.1]}, **RUN, algorithms="gt", x1=np.ones(10), out="run")
     assert files == sorted(map(str, Path("run").rglob("*")))
+
+
+def test_values_may_come_from_a_generator(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = mpi_gt.sweep({"lr": (value / 10 for value in (1, 2))}, **RUN, algorithms="gt")
+    assert column(runs, "lr") == [0.1, 0.2]
+
+
+@pytest.mark.parametrize("over", [None, 5, "lr=0.1"])
+def test_axes_that_are_no_dictionary_are_one_message(over):
+    with pytest.raises(mpi_gt.UserError, match="over is a dictionary"):
+        mpi_gt.sweep(over, **RUN, algorithms="gt")

@@ -44,10 +44,13 @@ class Launch:
     """
 
     def __init__(
-        self, words: Sequence[str], directory: Path, undo: Callable[[], None] | None = None
+        self,
+        words: Sequence[str],
+        directory: Path,
+        refuse: Callable[[UserError], UserError] | None = None,
     ) -> None:
         self.directory = directory
-        self._undo = undo
+        self._refuse = refuse  # called if the run never began
         self._messages: list[str] = []
         self._process = _start(words)
         self._readers = [
@@ -138,8 +141,8 @@ class Launch:
         """Return the exception that an exit code stands for, with the run's own message."""
         message = self._message() or f"the command mpi-gt ended with exit code {code}"
         if code == UserError.exit_code:
-            if self._undo is not None and not (self.directory / "run.json").exists():
-                self._undo()
+            if self._refuse is not None and not (self.directory / "run.json").exists():
+                return self._refuse(UserError(message))
             return UserError(message)
         if code == Diverged.exit_code:
             return Diverged(message, read_facts(self.directory))
@@ -229,11 +232,15 @@ def launch(
         if given.get("reserved"):
             release_reserved(out)
 
+    def refuse(error: UserError) -> UserError:
+        undo()
+        return inputs.named(error)
+
     try:
         with handing_over(inputs.objects):
             final = RunConfig.of({**inputs.options, "quiet": True})
         words = [*to_arguments(final), *_launcher_words(hostfile, mpirun_args)]
-        started = Launch(words, out.absolute(), undo)
+        started = Launch(words, out.absolute(), refuse)
     except BaseException:
         undo()
         raise

@@ -37,6 +37,8 @@ class Translation:
         self.files: dict[str, bytes] = {}
         self._folder = folder
         self._travels = travels
+        if options.get("algorithm") is not None and options.get("algorithms") is not None:
+            raise UserError("algorithm and algorithms are both given: one of them is enough")
         self.options = {name: self._text(name, value) for name, value in options.items()}
 
     def _text(self, name: str, value: Any) -> Any:
@@ -52,7 +54,7 @@ class Translation:
             return self._file(name, "edges", edge_list(value).encode())
         if name == "graph" and is_pair(value):
             return _with_options(name, str(value[0]), value[1])
-        if name in ("weights", "x1") and isinstance(value, np.ndarray | Sequence):
+        if name in ("weights", "x1") and (isinstance(value, Sequence) or _is_array(value)):
             return self._file(name, "npy", _npy(name, value))
         return value
 
@@ -174,6 +176,14 @@ class Inputs:
                 self._made.insert(0, self._folder / name)
                 write_atomic(self._folder / name, [content])
 
+    def named(self, error: UserError) -> UserError:
+        """Return the error with the names of options for those of files that are no more."""
+        text = str(error)
+        for path in self._made:
+            if path.suffix in (".npy", ".edges"):
+                text = text.replace(str(path), path.name.partition("-")[0])
+        return UserError(text)
+
     def undo(self) -> None:
         """Remove the files and folders that were made: the run has not begun."""
         for path in self._made:
@@ -227,12 +237,19 @@ def _as_text(value: Any) -> str | None:
     return value if plain and "," not in value else None
 
 
+def _is_array(value: Any) -> bool:
+    """Return whether numpy makes an array of the value: a table of pandas is one, a number none."""
+    return hasattr(value, "__array__") and not isinstance(value, np.generic)
+
+
 def _npy(name: str, value: Any) -> bytes:
     """Return an array of real numbers as the content of a .npy file."""
     try:
         array = np.asarray(value)
     except ValueError:
         array = np.empty(0, object)
+    if np.ma.is_masked(value):
+        raise UserError(f"{name} has masked entries: every entry must be a number")
     if array.dtype.kind not in "iuf":
         raise UserError(f"{name} must be an array of real numbers, not of {array.dtype}")
     stream = io.BytesIO()

@@ -46,10 +46,11 @@ def run(comm: "MPI.Intracomm | None", options: Mapping[str, Any]) -> Result:
                 raise
             except BaseException as error:
                 raise failure(error, comm, config.out)  # noqa: B904 (mostly the same error)
-    except UserError:
-        if inputs is not None:
-            inputs.undo()
-        raise
+    except UserError as error:
+        if inputs is None:
+            raise
+        inputs.undo()
+        raise inputs.named(error) from None
     finally:
         if inputs is not None:
             inputs.close()

@@ -240,3 +240,38 @@ def test_objects_that_cannot_be_used_are_refused(options, message, tmp_path):
     with pytest.raises(mpi_gt.UserError, match=message):
         mpi_gt.run(**RUN, **options, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_of_pandas_is_an_array():
+    pandas = pytest.importorskip("pandas")
+    weights = np.full((4, 4), 0.25)
+    a = mpi_gt.run(**RUN, graph="complete", weights=weights)
+    b = mpi_gt.run(**RUN, graph="complete", weights=pandas.DataFrame(weights))
+    assert (a.x == b.x).all()
+
+
+def test_masked_entries_and_two_kinds_of_algorithms_are_refused():
+    with pytest.raises(mpi_gt.UserError, match="masked"):
+        mpi_gt.run(**RUN, x1=np.ma.masked_less(np.arange(10.0), 1))
+    with pytest.raises(mpi_gt.UserError, match="both given"):
+        mpi_gt.run(**RUN, algorithm="gt", algorithms=["gt", "dsgd"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"x1": np.full(10, np.nan)}, "x1[0] is nan: not finite"),
+        ({"x1": np.ones((3, 10))}, "x1 has shape (3, 10), not"),
+        ({"weights": np.eye(3)}, "weights has shape (3, 3)"),
+        ({"graph": nx.cycle_graph(5)}, "graph is a graph of 5 nodes, but there are 4"),
+    ],
+)
+@pytest.mark.parametrize("out", [{}, {"out": "run"}])
+def test_messages_name_the_option_not_a_file_that_is_gone(
+    options, message, out, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mpi_gt.UserError) as caught:
+        mpi_gt.run(**RUN, **options, **out)
+    assert str(caught.value).startswith(message)
+    assert list(tmp_path.iterdir()) == []

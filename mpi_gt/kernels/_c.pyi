@@ -48,6 +48,7 @@ class NodeCounters:
 
 class Transfer:
     results: Any
+    pending: int
     def __new__(
         cls,
         node: NodeCounters,
@@ -70,6 +71,7 @@ class PendingMix:
     def wait(self) -> Array: ...
 
 class Mix:
+    compressed: Any
     def __new__(cls, make: Any, /) -> Mix: ...
     def __call__(self, *vectors: Array) -> Any: ...
     def each(self, *vectors: Array) -> Any: ...

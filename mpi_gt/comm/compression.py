@@ -5,16 +5,13 @@ all nodes: so they agree to the last bit on what each of them has sent.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..compressors import Compiled, Compressor
-from ..errors import UserCodeError
 from ..problems.base import Draws, Place
-from ..user_classes import blame
 
 Array = NDArray[Any]
 
@@ -43,7 +40,7 @@ class Encoder:
         if isinstance(compressor, Compiled):
             compressor.encode_into(z, payload, uniform)
         else:
-            payload[:] = self._checked("encode", payload, lambda: compressor.encode(z, uniform))
+            payload[:] = compressor.encode(z, uniform)
 
     def decode(self, payloads: Array, out: Array) -> None:
         """Write the vectors (rows, seeds, k) of payloads (rows, size)."""
@@ -52,8 +49,7 @@ class Encoder:
             compressor.decode_into(payloads, out)
             return
         for payload, vector in zip(payloads, out, strict=True):
-            decode = partial(compressor.decode, np.array(payload), vector.shape, vector.dtype)
-            vector[:] = self._checked("decode", vector, decode)
+            vector[:] = compressor.decode(np.array(payload), vector.shape, vector.dtype)
 
     def received(self, t: int, index: int, z: Array) -> Array:
         """Return what neighbours decode of z."""
@@ -69,21 +65,6 @@ class Encoder:
         if drawn is None:
             drawn = self._draws[index, width] = Draws(self._place, FIRST_PURPOSE + index, width)
         return drawn.at(t)
-
-    def _checked(self, method: str, like: Array, make: Callable[[], Array]) -> Array:
-        """Return the result of a user's compressor, which must have this shape and dtype."""
-        what = f"{type(self._compressor).__name__}.{method}"
-        try:
-            made = make()
-        except BaseException as error:
-            raise blame(error, what)  # noqa: B904 (the same error)
-        shape, dtype = getattr(made, "shape", None), getattr(made, "dtype", None)
-        if shape != like.shape or dtype != like.dtype:
-            text = (
-                f"{what} must return an array {like.shape} of {like.dtype}, not {shape} of {dtype}"
-            )
-            raise blame(UserCodeError(text), "")
-        return made
 
 
 Pairs = tuple[tuple[Array, Any], ...]

@@ -153,7 +153,7 @@ class CompressedPlan(Plan):
     def _buffers(self, message: Message) -> MessageBuffers:
         numbers = self._vectors[id(message)]
         degree = len(message.headers)
-        theirs = tuple(self._theirs[i].reshape(degree, -1) for i in numbers)
+        theirs = tuple(self._theirs[i].reshape(degree, self.own[i].size) for i in numbers)
         return message.header, message.headers, tuple(self.own[i] for i in numbers), theirs
 
     def _payload(self, vectors: Sequence[Array]) -> int:

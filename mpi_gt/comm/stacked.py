@@ -51,7 +51,6 @@ class StackedNode:
         self._degrees = degrees
         self.nodes = len(matrix)
         self.encoders: Sequence[Encoder] | None = None
-        self.mix = StackedMix(self)
         self.restart()
 
     def restart(self) -> None:
@@ -73,6 +72,10 @@ class StackedNode:
     def compress_with(self, encoders: Sequence[Encoder] | None) -> None:
         """Set the encoders of `mix.compressed`, one per node; None if there are none."""
         self.encoders = encoders
+
+    @property
+    def mix(self) -> "StackedMix":
+        return StackedMix(self)
 
     def send(self, *vectors: Array) -> ReadyMixes:
         """Mix the vectors of all nodes."""

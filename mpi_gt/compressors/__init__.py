@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import UserError
 from ..spec import options_of
 from ..user_classes import construct, is_custom, resolve
 from .base import Compiled, Compressor
 from .casts import Bfloat16, Float16, Float32, Unchanged
+from .own import OwnCompressor, try_compressor
 from .qsgd import Qsgd
 from .sign import Sign
 from .top import Top
@@ -33,16 +33,20 @@ def make_compressor(text: str, defaults: Mapping[str, Any] | None = None) -> Com
     for key, value in (defaults or {}).items():
         if key in known:
             options.setdefault(key, value)
-    made: Compressor = construct(f"compressor {name}", is_custom(text), lambda: kind(**options))
-    return made
+    custom = is_custom(text)
+    made: Any = construct(f"compressor {name}", custom, lambda: kind(**options))
+    return OwnCompressor(name, made) if custom else made
 
 
-def require_fit(compressor: Compressor, dim: int, what: str) -> None:
-    """Raise UserError if the compressor cannot take vectors of `dim` entries."""
-    try:
-        compressor.check(dim)
-    except ValueError as error:
-        raise UserError(f"{what}: {error}") from None
+def require_fit(compressor: Compressor, shape: tuple[int, int], dtype: Any, what: str) -> None:
+    """Raise UserError unless the compressor can take vectors of this shape and dtype.
+
+    One of the user's is tried out.
+    """
+    custom = isinstance(compressor, OwnCompressor)
+    construct(what, custom, lambda: compressor.check(shape[1]))
+    if isinstance(compressor, OwnCompressor):
+        try_compressor(compressor, shape, dtype)
 
 
 __all__ = ["COMPRESSORS", "Compiled", "Compressor", "make_compressor", "require_fit"]

@@ -173,8 +173,8 @@ def test_bad_options(spec, message):
 
 def test_more_entries_than_there_are():
     with pytest.raises(UserError, match="here: k must be at most all 5 entries, not 6"):
-        require_fit(make_compressor("top:k=6"), 5, "here")
-    require_fit(make_compressor("top:k=5"), 5, "here")
+        require_fit(make_compressor("top:k=6"), (2, 5), np.dtype(float), "here")
+    require_fit(make_compressor("top:k=5"), (2, 5), np.dtype(float), "here")
 
 
 def test_options_that_a_method_passes_on():

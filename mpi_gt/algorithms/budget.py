@@ -83,7 +83,7 @@ class Meter:
         compressor: Any = None,
     ) -> None:
         self._algorithm = algorithm
-        self._compressor = compressor or getattr(algorithm, "compressor", None)
+        self._compressor: Any = compressor or getattr(algorithm, "compressor", None)
         self._costs = costs
         self._targets = targets
         self._seeds = len(like)

@@ -1,5 +1,6 @@
 """Compressors that users write: watched while they run, and tried out before."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,12 @@ class OwnCompressor(Compressor):
 
     def _complain(self, text: str) -> None:
         raise blame(UserCodeError(text), "")
+
+
+def own_compressors(compressors: Iterable[Any]) -> list[type]:
+    """Return the classes of those that are the user's, each once."""
+    own = (type(each._inner) for each in compressors if isinstance(each, OwnCompressor))
+    return list(dict.fromkeys(own))
 
 
 def _frozen(array: Array) -> Array:

@@ -12,7 +12,7 @@ class Top(Compiled):
     """The k entries with the largest |z|, with their indices; ties go to the lower index.
 
     Options:
-        k: the number of entries, or if below 1, their share (rounded up)
+        k > 0: the share of the entries (rounded up), or from 1 on their number
     """
 
     kind = TOP

@@ -1,7 +1,6 @@
 """The compressor and the gossip step of methods with compressed messages."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar
 
 from ...compressors import Compressor, make_compressor, require_fit
@@ -46,15 +45,19 @@ class Compressed(Algorithm):
         )
         _ = self.compressor
 
-    @cached_property
+    @property
     def compressor(self) -> Compressor:
-        """The compressor of all messages."""
+        """The compressor of all messages, made anew at each call.
+
+        Not kept: the attributes of an algorithm are its parameters, by which a run is identified.
+        """
         options = {"bits": self.bits, "block": self.block, "k": self.k}
         return make_compressor(self.compress, options)
 
     def fitted(self: Method, x: Array, label: str) -> Method:
-        require_fit(self.compressor, x.shape, x.dtype, label)
-        own = construct(label, False, lambda: self.gamma or self.compressor.delta(x.shape[1]))
+        compressor = self.compressor
+        require_fit(compressor, x.shape, x.dtype, label)
+        own = construct(label, False, lambda: self.gamma or compressor.delta(x.shape[1]))
         return replace(self, gamma=own)
 
     def gossip(self, x: Array) -> float:

@@ -1,7 +1,6 @@
 """LEAD: an exact primal-dual method with compressed messages."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -51,7 +50,7 @@ class LEAD(Compressed):
             "takes none, bfloat16, float16, float32 and qsgd (beer takes them all)",
         )
 
-    @cached_property
+    @property
     def compressor(self) -> Compressor:
         made = super().compressor
         return made.without_factor() if isinstance(made, Qsgd) else made

@@ -160,7 +160,7 @@ class CompressedPlan(Plan):
         return sum(self._sizes)
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
-        send, await_message = super()._calls()
+        send, await_message = self._send_calls()
         encode, decode = self._encode, self._decode
 
         def start() -> None:
@@ -173,6 +173,10 @@ class CompressedPlan(Plan):
             decode(index)
 
         return start, finish
+
+    def _send_calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
+        """Return the calls of the exchange alone; TimedCompressedPlan wraps both."""
+        return super()._calls()
 
     def _fill(self, *vectors: Array) -> None:
         for message in self._messages:

@@ -28,7 +28,11 @@ Made = TypeVar("Made")
 SILENCE = 30.0  # seconds after which a message says which call of a user's code takes so long
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 PACKAGE = str(Path(__file__).parent)
-METHODS = {"algorithm": ("init", "step"), "problem": ("gradient", "evaluate")}
+METHODS = {
+    "algorithm": ("init", "step"),
+    "problem": ("gradient", "evaluate"),
+    "compressor": ("size", "encode", "decode"),
+}
 
 _HANDED: ContextVar[Mapping[str, Any]] = ContextVar("handed", default={})  # noqa: B039 (never changed)
 

@@ -17,7 +17,7 @@ REPOSITORY = PACKAGE.parent
 
 LAYERS = """
     errors spec trial files memory array_files | kernels fuse machine |
-    algorithms datasets graphs user_classes problems | comm rundir | config | theory |
+    user_classes compressors algorithms datasets graphs problems | comm rundir | config | theory |
     plots display | results | launchers | performance | engine | reproduce report sweeps | cli |
     api
 """

@@ -1,6 +1,7 @@
 """Algorithms by their command-line names."""
 
 from .base import Algorithm
+from .compressed import BEER, LEAD, ChocoSGD, GTAdaptiveCompressed
 from .d_adabound import DAdaBound
 from .d_amsgrad import DAMSGrad
 from .decentlam import DecentLaM
@@ -29,6 +30,10 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "gt-sarah": GTSARAH,
     "gt-svrg": GTSVRG,
     "gt-hsgd": GTHSGD,
+    "gt-adaptive-compressed": GTAdaptiveCompressed,
+    "beer": BEER,
+    "choco-sgd": ChocoSGD,
+    "lead": LEAD,
     "exact-diffusion": ExactDiffusion,
     "extra": EXTRA,
     "k-gt": KGT,

@@ -51,6 +51,13 @@ class Mix(Protocol):
         """Send vectors in the same way; the results keep the neighbours' vectors apart."""
         ...
 
+    def compressed(self, *vectors: Array) -> "tuple[tuple[Array, Pending], ...]":
+        """Send payloads of the algorithm's `compressor`, all in one exchange.
+
+        For each vector: C(z) as the neighbours decode it, and the pending sum_j A_ij C(z_j).
+        """
+        ...
+
 
 class Place(Protocol):
     """A method's view of its node: the optional last argument `place` of `init` and `step`.
@@ -120,7 +127,7 @@ class Algorithm(ABC):
     A step may decide on t, the same on all nodes. With a method `phase(t)`, whose value fixes all
     such decisions, it is compiled nevertheless, once per phase. A method that exchanges at some
     iterations only has an attribute `every`, often an option: `mix` is called where
-    t % every == 0.
+    t % every == 0. A method that calls `mix.compressed` has an attribute `compressor`.
 
     Options:
         lr > 0: stepsize a
@@ -143,6 +150,15 @@ class Algorithm(ABC):
             self.schedule in ("constant", "sqrt"),
             f"schedule must be constant or sqrt, not {self.schedule}",
         )
+
+    @property
+    def compressor(self) -> Any:
+        """The Compressor of `mix.compressed`, None if it is not called."""
+        return None
+
+    def fitted(self, x: Array, label: str) -> "Algorithm":
+        """Return the algorithm for vectors like x; raise UserError if it cannot take them."""
+        return self
 
     @property
     def needs_full(self) -> bool:

@@ -68,6 +68,8 @@ class Meter:
         A function with which `grad` and `grad.full` answer.
     neighbours
         Those of the node whose steps are called.
+    compressor
+        That of `mix.compressed`, by default the algorithm's attribute.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class Meter:
         targets: int,
         gradient: Callable[[Array], Array] = np.ones_like,
         neighbours: Sequence[int] = (),
+        compressor: Any = None,
     ) -> None:
         self._algorithm = algorithm
+        self._compressor: Any = compressor or getattr(algorithm, "compressor", None)
         self._costs = costs
         self._targets = targets
         self._seeds = len(like)
@@ -107,8 +111,14 @@ class Meter:
 
     def send(self, vectors: Sequence[Array]) -> None:
         """Count the bytes of these vectors, sent by all nodes."""
-        size = sum(vector.nbytes for vector in vectors) // self._seeds
-        self._spent = self._spent.plus(Cost(0, self._targets * size))
+        self._count(sum(vector.nbytes for vector in vectors))
+
+    def send_compressed(self, vectors: Sequence[Array]) -> None:
+        """Count the bytes of the payloads of these vectors, sent by all nodes."""
+        self._count(sum(self._compressor.size(*z.shape, z.dtype) for z in vectors))
+
+    def _count(self, size: int) -> None:
+        self._spent = self._spent.plus(Cost(0, self._targets * (size // self._seeds)))
 
     def apart(self, vector: Array) -> dict[int, Array]:
         """Return the vector as if it came from every neighbour."""
@@ -128,6 +138,10 @@ class _CountingMix:
     def each(self, *vectors: Array) -> "_Results":
         self._meter.send(vectors)
         return _Results(_Ready(self._meter.apart(vector)) for vector in vectors)
+
+    def compressed(self, *vectors: Array) -> "tuple[tuple[Array, _Ready], ...]":
+        self._meter.send_compressed(vectors)
+        return tuple((vector, _Ready(vector)) for vector in vectors)
 
 
 class _Ready(NamedTuple):

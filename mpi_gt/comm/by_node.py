@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..graphs import Row
 from ..kernels.reference import NextGradient, WeightedSum
 from .base import weights_in_order
+from .compression import without_compressor
 from .stacked import StackedNode
 from .turns import Stuck, Turns
 
@@ -105,12 +106,29 @@ class Exchanges:
         """Forget the exchanges of the last step."""
         self._sent.clear()
 
-    def send(self, node: int, number: int, vectors: Sequence[Array]) -> None:
-        """Send copies of the vectors, in exchange `number` of this node's step."""
+    def compressed(self, node: int, vectors: Sequence[Array]) -> tuple[list[Array], int]:
+        """Return what neighbours decode of the vectors, and the bytes of the payloads."""
+        if self._node.encoders is None:
+            without_compressor()
+        encoder = self._node.encoders[node]  # type: ignore[index]
+        decoded = [
+            encoder.received(self._node.iteration, index, np.asarray(vector))
+            for index, vector in enumerate(vectors)
+        ]
+        return decoded, sum(map(encoder.size, decoded))
+
+    def send(
+        self, node: int, number: int, vectors: Sequence[Array], size: int | None = None
+    ) -> None:
+        """Send copies of the vectors, in exchange `number` of this node's step.
+
+        `size` is the number of bytes, if they are not sent as they are.
+        """
         if number == len(self._sent):
             self._sent.append({})
         self._sent[number][node] = tuple(np.array(vector) for vector in vectors)
-        size = sum(vector.nbytes for vector in vectors)
+        if size is None:
+            size = sum(vector.nbytes for vector in vectors)
         self._node.bytes_sent[node] += len(self.rows[node].neighbours) * size
 
     def is_complete(self, node: int, number: int) -> bool:
@@ -161,18 +179,25 @@ class NodeMix:
     def each(self, *vectors: Array) -> "Results":
         return self._send(vectors, self._exchanges.received)
 
+    def compressed(self, *vectors: Array) -> tuple[tuple[Array, "Result"], ...]:
+        decoded, size = self._exchanges.compressed(self._node, vectors)
+        results = self._send(tuple(decoded), self._exchanges.mixed, size)
+        return tuple(zip(decoded, results, strict=True))
+
     def require_waited(self) -> None:
         """Raise RuntimeError if a result was never waited for."""
         if self._pending:
             raise RuntimeError("a result of the last mix was never waited for")
 
-    def _send(self, vectors: tuple[Array, ...], result: Callable[..., Any]) -> "Results":
+    def _send(
+        self, vectors: tuple[Array, ...], result: Callable[..., Any], size: int | None = None
+    ) -> "Results":
         self.require_waited()
         if not vectors:
             raise ValueError("mix takes 1 vector or more")
         self._number += 1
         self._pending = set(range(len(vectors)))
-        self._exchanges.send(self._node, self._number, vectors)
+        self._exchanges.send(self._node, self._number, vectors, size)
         return Results(Result(self, self._number, index, result) for index in range(len(vectors)))
 
     def collect(self, number: int, index: int, result: Callable[..., Any]) -> Any:

@@ -13,8 +13,9 @@ from ..graphs import Row
 from ..kernels import Mix, NextGradient, NodeCounters, Transfer, advance
 from ..kernels.reference import add_in_order
 from .collective import idle_barrier, on_every_rank
+from .compression import CompressedMix, Encoder, without_compressor
 from .exchange import Exchange
-from .plan import Plan
+from .plan import CompressedPlan, Plan
 
 Array = NDArray[Any]
 
@@ -35,6 +36,7 @@ class Node(NodeCounters):
         self.nodes = comm.size
         self.is_root = comm.rank == 0
         self.make_plan: Callable[[Node, Sequence[Array]], Plan] = Plan
+        self.make_compressed_plan: Callable[..., CompressedPlan] = CompressedPlan
         self.rank = comm.rank
         self.restart()
         self._barrier: MPI.Request | None = None
@@ -42,6 +44,7 @@ class Node(NodeCounters):
         self._word = np.zeros(1, np.int64)
         self.mix = Mix(self._transfer_for)
         """Sends vectors to the neighbours in one exchange and returns one pending result each."""
+        self.compress_with(None)
         try:
             self._require_agreement()
         except UserError:
@@ -88,6 +91,20 @@ class Node(NodeCounters):
         plan = self.make_plan(self, vectors)
         self._plans.append(plan)
         return plan.transfer
+
+    def compress_with(self, encoders: Sequence[Encoder] | None) -> None:
+        """Set the encoder of `mix.compressed`: a list of one, or None if there is none."""
+        if encoders is None:
+            self.mix.compressed = without_compressor
+            return
+        (encoder,) = encoders
+
+        def make(vectors: Sequence[Array]) -> CompressedPlan:
+            plan = self.make_compressed_plan(self, vectors, encoder)
+            self._plans.append(plan)
+            return plan
+
+        self.mix.compressed = CompressedMix(make)
 
     def grad(
         self,

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import PendingMix, Transfer
+from ..kernels.reference import MessageBuffers
 from .base import weights_in_order
+from .compression import Encoder
 from .exchange import Message
 
 if TYPE_CHECKING:
@@ -67,16 +69,16 @@ class Plan:
         degree = len(node.row.neighbours)
         slices = [slice(start, start + counts[0]) for start in range(0, len(vectors), counts[0])]
         shapes = [vector.shape for vector in vectors]
-        self._messages = [Message(degree, shapes[own], dtype) for own in slices]
+        self._messages = [self._message(degree, vectors[own], own.start) for own in slices]
         self._exchange = node.exchange_class(node.graph_comm, self._messages)
         self._slices = list(zip(self._messages, slices, strict=True))
         start, finish = self._calls()
         self.transfer = Transfer(
             node,
             self,
-            tuple((m.header, m.headers, m.slots, m.received) for m in self._messages),
+            tuple(self._buffers(message) for message in self._messages),
             *weights_in_order(node.row, dtype),
-            degree * sum(vector.size for vector in vectors) * dtype.itemsize,
+            degree * self._payload(vectors),
             start,
             finish,
             self._fill,
@@ -87,6 +89,18 @@ class Plan:
             for index, shape in enumerate(shapes)
         )
         self.transfer.results = results
+
+    def _message(self, degree: int, vectors: Sequence[Array], first: int) -> Message:
+        """Return the buffers of a message; `first` is the number of its first vector."""
+        return Message(degree, [vector.shape for vector in vectors], vectors[0].dtype)
+
+    def _buffers(self, message: Message) -> MessageBuffers:
+        """Return header, headers, the node's own vectors, and those of its neighbours."""
+        return message.header, message.headers, message.slots, message.received
+
+    def _payload(self, vectors: Sequence[Array]) -> int:
+        """Return the bytes that go to each neighbour, without headers and padding."""
+        return sum(vector.size * vectors[0].dtype.itemsize for vector in vectors)
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
         """Return the calls that start the exchange and that finish one of its messages.
@@ -111,3 +125,75 @@ class Plan:
 
     def free(self) -> None:
         self._exchange.free()
+
+
+class CompressedPlan(Plan):
+    """A plan whose messages carry payloads: vectors are encoded and decoded on the way.
+
+    The transfer copies the vectors into arrays of this plan. Starting the exchange replaces them by
+    what the neighbours will decode; finishing it decodes what has come.
+    """
+
+    def __init__(self, node: "Node", vectors: Sequence[Array], encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._sizes = [encoder.size(vector) for vector in vectors]
+        degree = len(node.row.neighbours)
+        self.own = [np.zeros(vector.shape, vectors[0].dtype) for vector in vectors]
+        self._theirs = [np.zeros((degree, *own.shape), own.dtype) for own in self.own]
+        self._vectors: dict[int, range] = {}  # the numbers of each message's vectors
+        super().__init__(node, vectors)
+
+    def _message(self, degree: int, vectors: Sequence[Array], first: int) -> Message:
+        numbers = range(first, first + len(vectors))
+        words = [(-(-self._sizes[number] // 8) * 8,) for number in numbers]
+        message = Message(degree, words, np.dtype(np.uint8))
+        self._vectors[id(message)] = numbers
+        return message
+
+    def _buffers(self, message: Message) -> MessageBuffers:
+        numbers = self._vectors[id(message)]
+        degree = len(message.headers)
+        theirs = tuple(self._theirs[i].reshape(degree, self.own[i].size) for i in numbers)
+        return message.header, message.headers, tuple(self.own[i] for i in numbers), theirs
+
+    def _payload(self, vectors: Sequence[Array]) -> int:
+        return sum(self._sizes)
+
+    def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
+        send, await_message = self._send_calls()
+        encode, decode = self._encode, self._decode
+
+        def start() -> None:
+            encode()
+            send()
+
+        def finish(index: int) -> None:
+            if await_message is not None:
+                await_message(index)
+            decode(index)
+
+        return start, finish
+
+    def _send_calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
+        """Return the calls of the exchange alone; TimedCompressedPlan wraps both."""
+        return super()._calls()
+
+    def _fill(self, *vectors: Array) -> None:
+        for message in self._messages:
+            message.header[:] = self._node.iteration, self._node.stop_at
+        for own, vector in zip(self.own, vectors, strict=True):
+            np.copyto(own, vector)
+
+    def _encode(self) -> None:
+        """Encode the vectors into the send buffers, and decode them again."""
+        for message in self._messages:
+            for slot, number in zip(message.slots, self._vectors[id(message)], strict=True):
+                own, payload = self.own[number], slot[: self._sizes[number]]
+                self._encoder.encode(self._node.iteration, number, own, payload)
+                self._encoder.decode(payload[np.newaxis], own[np.newaxis])
+
+    def _decode(self, index: int) -> None:
+        """Decode the vectors of a message as they came from all neighbours."""
+        message = self._messages[index]
+        for rows, number in zip(message.received, self._vectors[id(message)], strict=True):
+            self._encoder.decode(rows[:, : self._sizes[number]], self._theirs[number])

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..kernels.reference import NextGradient, advance
+from ..kernels.reference import NextGradient, WeightedSum, advance
 from ..problems.base import Problem
+from .compression import Encoder, Pairs, without_compressor
 
 Array = NDArray[Any]
 
@@ -49,6 +50,7 @@ class StackedNode:
         self._reproducible = reproducible
         self._degrees = degrees
         self.nodes = len(matrix)
+        self.encoders: Sequence[Encoder] | None = None
         self.restart()
 
     def restart(self) -> None:
@@ -67,10 +69,36 @@ class StackedNode:
     def finish_barrier(self) -> None:
         pass
 
-    def mix(self, *vectors: Array) -> ReadyMixes:
+    def compress_with(self, encoders: Sequence[Encoder] | None) -> None:
+        """Set the encoders of `mix.compressed`, one per node; None if there are none."""
+        self.encoders = encoders
+
+    @property
+    def mix(self) -> "StackedMix":
+        return StackedMix(self)
+
+    def send(self, *vectors: Array) -> ReadyMixes:
+        """Mix the vectors of all nodes."""
         for z in vectors:
             self.bytes_sent += self._degrees * z[0].nbytes
         return ReadyMixes(ReadyMix(self._times(z)) for z in vectors)
+
+    def send_compressed(self, *vectors: Array) -> Pairs:
+        """Mix what neighbours decode of the vectors, added up as the ranks do.
+
+        A matrix product would differ in the last bit, and such a bit can flip a sign or a rounding
+        in the next step.
+        """
+        if self.encoders is None:
+            return without_compressor(*vectors)
+        pairs = []
+        for index, z in enumerate(vectors):
+            own = np.stack(
+                [each.received(self.iteration, index, z[i]) for i, each in enumerate(self.encoders)]
+            )
+            self.bytes_sent += self._degrees * self.encoders[0].size(z[0])
+            pairs.append((own, ReadyMix(self._in_rank_order(own))))
+        return tuple(pairs)
 
     def grad(
         self,
@@ -85,13 +113,24 @@ class StackedNode:
     ) -> Callable[[int, list[Any]], int]:
         return partial(advance, step, self, self.mix, grad, last)
 
-    def _times(self, z: Array) -> Array:
-        matrix = self._matrix.astype(z.dtype, copy=False)
-        if self._reproducible and kernels.C is not None:
-            flat = np.ascontiguousarray(z).reshape(self.nodes, -1)
-            mixed = np.empty_like(flat)
-            kernels.C.mix_all(mixed, np.ascontiguousarray(matrix), flat)
+    def _in_rank_order(self, z: Array) -> Array:
+        matrix = np.ascontiguousarray(self._matrix.astype(z.dtype, copy=False))
+        flat = np.ascontiguousarray(z).reshape(self.nodes, -1)
+        mixed = np.empty_like(flat)
+        if kernels.C is not None:
+            kernels.C.mix_all(mixed, matrix, flat)
             return mixed.reshape(z.shape)
+        for i, weights in enumerate(matrix):
+            (terms,) = np.nonzero((weights != 0) | (np.arange(self.nodes) == i))
+            place = int(np.flatnonzero(terms == i)[0])
+            add = WeightedSum(weights[terms], place, flat.shape[1])
+            mixed[i] = add(flat[np.delete(terms, place)], flat[i])
+        return mixed.reshape(z.shape)
+
+    def _times(self, z: Array) -> Array:
+        if self._reproducible and kernels.C is not None:
+            return self._in_rank_order(z)
+        matrix = self._matrix.astype(z.dtype, copy=False)
         return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
 
     def mean(self, z: Array, everywhere: bool = True) -> Array:
@@ -108,6 +147,19 @@ class StackedNode:
 
     def free(self) -> None:
         pass
+
+
+class StackedMix:
+    """The `mix` of all nodes at once."""
+
+    def __init__(self, node: StackedNode) -> None:
+        self._node = node
+
+    def __call__(self, *vectors: Array) -> ReadyMixes:
+        return self._node.send(*vectors)
+
+    def compressed(self, *vectors: Array) -> Pairs:
+        return self._node.send_compressed(*vectors)
 
 
 class StackedProblem:

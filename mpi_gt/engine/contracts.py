@@ -1,12 +1,13 @@
 """Demands of a run's methods on its problem and graph, and the costs of its gradients."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.base import exchange_interval
+from ..compressors import Compressor
 from ..config import Entry
 from ..errors import UserError
 
@@ -95,18 +96,41 @@ def phase_of(algorithm: Any) -> Callable[[int], Hashable]:
     return phase or (lambda t: t % every == 0)
 
 
-def signature(vectors: Sequence[Any], x: Array) -> int | tuple[int, ...]:
+class CompressedCall(NamedTuple):
+    """The signature of a call of `mix.compressed`."""
+
+    vectors: int | tuple[int, ...]
+
+
+Call = int | tuple[int, ...] | CompressedCall
+
+
+def signature(vectors: Sequence[Any], x: Array, compressed: bool = False) -> Call:
     """Return the number of vectors in a call of `mix`, or their widths if they are not like x.
 
     All nodes must call `mix` alike.
     """
     if all(vector.shape == x.shape for vector in vectors):
-        return len(vectors)
-    return tuple(vector.shape[-1] for vector in vectors)
+        made: int | tuple[int, ...] = len(vectors)
+    else:
+        made = tuple(vector.shape[-1] for vector in vectors)
+    return CompressedCall(made) if compressed else made
 
 
-def counted(call: int | tuple[int, ...]) -> str:
+def counted(call: Call) -> str:
     """Return a signature in words."""
+    if isinstance(call, CompressedCall):
+        return f"{counted(call.vectors)}, compressed"
     if isinstance(call, int):
         return f"{call} vectors"
     return f"vectors of {', '.join(map(str, call))} entries"
+
+
+def require_compressor(name: str, algorithm: Any) -> None:
+    """Raise UserError if a user's algorithm has a `compressor` that is none."""
+    compressor = getattr(algorithm, "compressor", None)
+    if compressor is not None and not isinstance(compressor, Compressor):
+        raise UserError(
+            f"{name}.compressor must be made by mpi_gt.compressors.make_compressor, not "
+            f"{compressor!r}"
+        )

@@ -67,9 +67,10 @@ def _meter(
     like = np.zeros((config.seeds, dim), config.numpy_dtype)
     gradient = partial(place.problem.gradient, 1)
     placed = Placed(entry.algorithm, place)
+    compressor = getattr(entry.algorithm, "compressor", None)
     return call_user_code(
         f"{entry.label}.init",
-        lambda: Meter(placed, like, costs, targets, gradient, place.neighbours),
+        lambda: Meter(placed, like, costs, targets, gradient, place.neighbours, compressor),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .. import kernels
+from ..compressors.own import own_compressors
 from ..config import Entry, RunConfig
 from ..errors import UserError
 from ..files import require_regular
@@ -55,6 +56,7 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
     files += [] if config.x1 is None else [config.x1]
     sources = [kind] if is_custom(config.problem) else []
     sources += [type(entry.algorithm) for entry in entries if entry.custom]
+    sources += own_compressors(getattr(entry.algorithm, "compressor", None) for entry in entries)
     return {
         "ranks": config.n,
         "graph and weights": hashlib.sha256(matrix.tobytes()).hexdigest(),

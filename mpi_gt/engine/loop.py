@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.base import exchange_interval
+from ..comm.compression import Encoder
 from ..config import Entry
 from ..fuse import compiled
 from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, NoPhases
@@ -89,6 +90,7 @@ class Method:
                 return Placed(algorithm, place)
             return GuardedAlgorithm(entry.label, algorithm, trial.counts, place)
 
+        experiment.node.compress_with(_encoders(entry.algorithm, places))
         plain = Placed(entry.algorithm, places[0])
         self._recordable: Placed | None = plain
         self._reproducible = experiment.config.reproducible
@@ -192,6 +194,12 @@ def solve(
             checkpointer.schedule_next_event(t, log_interval if observe is None else 1)
     phases.close()
     return states[-1].x, clock.seconds
+
+
+def _encoders(algorithm: Any, places: Sequence[MethodPlace]) -> list[Encoder] | None:
+    """Return the encoders of the nodes, None for a method without a compressor."""
+    compressor = getattr(algorithm, "compressor", None)  # optional in a user's class
+    return None if compressor is None else [Encoder(compressor, each.at) for each in places]
 
 
 def _first_grad(experiment: Experiment) -> Any:

@@ -7,6 +7,7 @@ it numpy does the same work. It contains no MPI, and no mathematics without a tw
 - recorded steps of algorithms: fuse.py
 - Philox draws and the gradients of the problems: problems/base.py, huber.py, cross_entropy.py
 - a rank's share of the metrics: engine/metrics.py
+- payloads of compressed vectors: compressors/
 
 `MPI_GT_KERNELS=numpy` turns the extension off.
 """

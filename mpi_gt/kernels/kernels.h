@@ -154,7 +154,7 @@ double fixed_exp(double x);
 double fixed_log(double x);
 double fixed_erf(double x);
 
-/* advance.c, combine.c, draws.c, softmax.c, stamps.c, local_metrics.c, fixed_order */
+/* advance.c, combine.c, draws.c, softmax.c, stamps.c, local_metrics.c, fixed_order, compress */
 PyObject *kernels_advance(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -163,5 +163,7 @@ PyObject *kernels_local_metrics(PyObject *module, PyObject *const *arguments, Py
 PyObject *kernels_mix_all(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_multiply(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_elementary(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_encode(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *kernels_decode(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

@@ -2,6 +2,7 @@
    transfer. The Python twins are in reference.py. */
 #include "kernels.h"
 #include <stddef.h>
+#include <structmember.h>
 
 /* One pending result of a transfer. */
 typedef struct {
@@ -76,6 +77,7 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *make;
+    PyObject *compressed; /* the function mix.compressed, which Node sets */
     PyObject *transfers; /* a list */
     Transfer *last;
 } Mix;
@@ -146,6 +148,7 @@ static PyObject *mix_new(PyTypeObject *type, PyObject *arguments, PyObject *name
 static int mix_traverse(PyObject *thing, visitproc visit, void *arg) {
     Mix *self = (Mix *)thing;
     Py_VISIT(self->make);
+    Py_VISIT(self->compressed);
     Py_VISIT(self->transfers);
     return 0;
 }
@@ -154,6 +157,7 @@ static int mix_clear(PyObject *thing) {
     Mix *self = (Mix *)thing;
     self->last = NULL;
     Py_CLEAR(self->make);
+    Py_CLEAR(self->compressed);
     Py_CLEAR(self->transfers);
     return 0;
 }
@@ -164,6 +168,10 @@ static void mix_free(PyObject *thing) {
     Py_TYPE(thing)->tp_free(thing);
 }
 
+static PyMemberDef mix_members[] = {
+    {"compressed", T_OBJECT, offsetof(Mix, compressed), 0, NULL},
+    {NULL, 0, 0, 0, NULL}};
+
 PyTypeObject MixType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mpi_gt.kernels._c.Mix",
     .tp_basicsize = sizeof(Mix),
@@ -172,6 +180,7 @@ PyTypeObject MixType = {
     .tp_call = PyVectorcall_Call,
     .tp_new = mix_new,
     .tp_methods = mix_methods,
+    .tp_members = mix_members,
     .tp_traverse = mix_traverse,
     .tp_clear = mix_clear,
     .tp_dealloc = mix_free,

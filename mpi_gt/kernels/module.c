@@ -16,6 +16,8 @@ static PyMethodDef functions[] = {
     FUNCTION(mix_all, "mix_all(out, matrix, z): mix the vectors of all nodes, as their ranks do."),
     FUNCTION(multiply, "multiply(out, a, b, add): products of matrices in a fixed order."),
     FUNCTION(elementary, "elementary(kind, x): exp, log, erf or quantile, on any processor."),
+    FUNCTION(encode, "encode(codec, z, payload, uniform): write the payload of a vector."),
+    FUNCTION(decode, "decode(codec, payloads, out): write the vectors of payloads."),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

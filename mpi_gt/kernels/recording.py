@@ -8,7 +8,7 @@ import numpy as np
 from . import C
 from .assembly import Operation, assemble
 
-MIX, WAIT, GRAD, RUN, FULL = range(5)  # as in replay.c
+MIX, WAIT, GRAD, RUN, FULL, COMPRESSED, OWN = range(7)  # as in replay.c
 
 UFUNCS = {
     np.add: "add",
@@ -150,6 +150,27 @@ class _PendingMixes(tuple[_Pending, ...]):
         return only.wait()
 
 
+class _RecordedMix:
+    """The `mix` of a recorded step."""
+
+    def __init__(self, recording: "Recording") -> None:
+        self._recording = recording
+
+    def __call__(self, *vectors: Symbol) -> _PendingMixes:
+        return self._send(MIX, vectors)
+
+    def compressed(self, *vectors: Symbol) -> tuple[tuple[Symbol, _Pending], ...]:
+        pending = self._send(COMPRESSED, vectors)
+        owned = [self._recording.event(OWN, (), index) for index in range(len(vectors))]
+        return tuple(zip(owned, pending, strict=True))
+
+    def _send(self, kind: int, vectors: tuple[Symbol, ...]) -> _PendingMixes:
+        recording = self._recording
+        recording.event(kind, tuple(vector.value for vector in vectors))
+        recording.mixes += 1
+        return _PendingMixes(_Pending(recording, recording.mixes, i) for i in range(len(vectors)))
+
+
 class _RecordedGradient:
     """The `grad` of a recorded step."""
 
@@ -167,8 +188,9 @@ class Recording:
     """The values of a function, numbered in the order in which they are made.
 
     First come the input arrays, then t. Every other value is a constant, the result of an
-    operation, or the result of an event: of waiting for a mixed vector, or of a gradient. With
-    `t`, a step decides as at that iteration; without, a step that decides on t is not recorded.
+    operation, or the result of an event: of waiting for a mixed vector, of compressing one's own,
+    or of a gradient. With `t`, a step decides as at that iteration; without, a step that decides
+    on t is not recorded.
     """
 
     def __init__(self, arrays: int, roots: bool = False, t: int | None = None) -> None:
@@ -176,6 +198,7 @@ class Recording:
         self.inputs = [Symbol(self, value) for value in range(arrays)]
         self.t = Iteration(self, arrays, t)
         self.grad = _RecordedGradient(self)
+        self.mix = _RecordedMix(self)
         self.mixes = 0
         self.count = arrays + 1
         self.constants: dict[int, float] = {}
@@ -199,14 +222,9 @@ class Recording:
         return all(not isinstance(z, Symbol) or z.value in self.scalars for z in operands)
 
     def event(self, kind: int, values: tuple[int, ...], index: int = 0) -> Symbol:
-        value = None if kind == MIX else self._new()
+        value = None if kind in (MIX, COMPRESSED) else self._new()
         self.events.append((kind, values, value, index))
         return Symbol(self, -1 if value is None else value)
-
-    def mix(self, *vectors: Symbol) -> _PendingMixes:
-        self.event(MIX, tuple(vector.value for vector in vectors))
-        self.mixes += 1
-        return _PendingMixes(_Pending(self, self.mixes, i) for i in range(len(vectors)))
 
     def _value(self, operand: Any) -> int:
         if isinstance(operand, Symbol):

@@ -200,6 +200,8 @@ class Mix:
         self._make = make
         self._transfers: dict[tuple[tuple[int, ...], ...], Transfer] = {}
         self._last: Transfer | None = None
+        self.compressed: Any = None
+        """The function `mix.compressed`, which `Node` sets."""
 
     def __call__(self, *vectors: Array) -> Any:
         if self._last is not None and self._last.pending:

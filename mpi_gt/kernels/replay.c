@@ -1,14 +1,14 @@
-/* A recorded step: the calls of mix, wait, grad and grad.full that `step` made, and the programs
-   between them.
+/* A recorded step: the calls of mix, mix.compressed, wait, grad and grad.full that `step` made, and
+   the programs between them.
 
    The values of a step are in slots: first the fields of the state, then the results of wait, grad
-   and the programs. */
+   and the programs, and the compressed vectors of one's own. */
 #include "kernels.h"
 #include <stddef.h>
 
 #define MOST_SLOTS 64
 
-enum { MIX, WAIT, GRAD, RUN, FULL };
+enum { MIX, WAIT, GRAD, RUN, FULL, COMPRESSED, OWN };
 
 typedef struct {
     int kind, in_count, out_count, index;
@@ -26,7 +26,7 @@ typedef struct {
     Event *events;
 } Replay;
 
-static PyObject *wait_name, *full_name;
+static PyObject *wait_name, *full_name, *compressed_name;
 
 /* Return a result of mix or grad as a plain array of the model's dtype and shape; an error if numpy
    cannot convert it. */
@@ -41,9 +41,24 @@ static PyArrayObject *made_plain(PyObject *thing, PyArrayObject *model) {
     return array;
 }
 
+/* Return a result of the last mix, borrowed: of a compressed one, a pair of own vector and pending
+   sum. */
+static PyObject *result_of(PyObject *mixed, const Event *event) {
+    PyObject *found = mixed && event->index < PyTuple_GET_SIZE(mixed)
+                          ? PyTuple_GET_ITEM(mixed, event->index)
+                          : NULL;
+    if (!found) PyErr_SetString(PyExc_ValueError, "mix returned too few results");
+    if (!found || (event->kind == WAIT && !PyTuple_Check(found))) return found;
+    if (!PyTuple_Check(found) || PyTuple_GET_SIZE(found) != 2) {
+        PyErr_SetString(PyExc_TypeError, "mix.compressed must return pairs");
+        return NULL;
+    }
+    return PyTuple_GET_ITEM(found, event->kind == WAIT);
+}
+
 static int perform(const Event *event, PyObject **slots, double t, PyObject **mixed, PyObject *mix,
                    PyObject *grad) {
-    PyObject *in[MOST_OPERANDS];
+    PyObject *called[MOST_OPERANDS + 1], **in = called + 1; /* a method's object comes first */
     for (int i = 0; i < event->in_count; i++)
         if (!(in[i] = slots[event->in[i]])) {
             PyErr_SetString(PyExc_ValueError, "a slot is used before it is filled");
@@ -52,21 +67,24 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
     PyObject *made;
     switch (event->kind) {
     case MIX:
-        Py_XSETREF(*mixed, PyObject_Vectorcall(mix, in, event->in_count, NULL));
+    case COMPRESSED:
+        called[0] = mix;
+        Py_XSETREF(*mixed,
+                   event->kind == MIX
+                       ? PyObject_Vectorcall(mix, in, event->in_count, NULL)
+                       : PyObject_VectorcallMethod(compressed_name, called, event->in_count + 1,
+                                                   NULL));
         if (*mixed && !PyTuple_Check(*mixed)) {
             PyErr_SetString(PyExc_TypeError, "mix must return a tuple");
             return -1;
         }
         return *mixed ? 0 : -1;
     case WAIT:
-        if (!*mixed || event->index >= PyTuple_GET_SIZE(*mixed)) {
-            PyErr_SetString(PyExc_ValueError, "mix returned too few results");
-            return -1;
-        }
-        made = PyTuple_GET_ITEM(*mixed, event->index);
+        if (!(made = result_of(*mixed, event))) return -1;
         made = Py_IS_TYPE(made, &PendingMixType) ? pending_wait(made)
                                               : PyObject_CallMethodNoArgs(made, wait_name);
         break;
+    case OWN: made = Py_XNewRef(result_of(*mixed, event)); break;
     case GRAD: made = PyObject_CallOneArg(grad, in[0]); break;
     case FULL:
         made = Py_IS_TYPE(grad, &NextGradientType)
@@ -186,6 +204,7 @@ static PyObject *replay_new(PyTypeObject *type, PyObject *arguments, PyObject *n
     }
     if (!wait_name && !(wait_name = PyUnicode_InternFromString("wait"))) goto bad;
     if (!full_name && !(full_name = PyUnicode_InternFromString("full"))) goto bad;
+    if (!compressed_name && !(compressed_name = PyUnicode_InternFromString("compressed"))) goto bad;
     return (PyObject *)self;
 bad:
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the result is not a whole state");

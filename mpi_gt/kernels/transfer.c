@@ -334,6 +334,7 @@ static void transfer_free(PyObject *thing) {
 
 static PyMemberDef transfer_members[] = {
     {"results", T_OBJECT, offsetof(Transfer, results), 0, NULL},
+    {"pending", T_ULONGLONG, offsetof(Transfer, pending), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef transfer_methods[] = {

@@ -15,17 +15,22 @@ PHASES = (
     "metric",
     "checkpoint",
     "logging",
+    "encode",  # compressing the vectors to send
+    "decode",  # of compressed vectors that came
     "profiling",  # adding up the stamps
 )
-ITERATION = ("gradient", "update", "packing", "exchange", "unattributed")
+COMPRESSION = ("encode", "decode")
+"""The phases that only methods with compressed messages have."""
+ITERATION = ("gradient", "update", "packing", "encode", "exchange", "decode", "unattributed")
 """The phases that `seconds_per_iteration` adds up."""
-OWN = ("gradient", "update", "packing", "unattributed")
+OWN = ("gradient", "update", "packing", "encode", "decode", "unattributed")
 """The phases of an iteration in which a node waits for nobody."""
 
-UNATTRIBUTED, UPDATE, PACKING, EXCHANGE, GRADIENT, METRIC, CHECKPOINT, LOGGING, PROFILING = range(9)
+UNATTRIBUTED, UPDATE, PACKING, EXCHANGE, GRADIENT, METRIC, CHECKPOINT, LOGGING = range(8)
+ENCODE, DECODE, PROFILING = 8, 9, 10
 # further codes: an iteration begins (phase update), an exchange starts, an exchange is awaited
-BEGIN, POST, AWAIT = 9, 10, 11
-PHASE_OF = np.array([*range(9), UPDATE, EXCHANGE, EXCHANGE])  # by code
+BEGIN, POST, AWAIT = 11, 12, 13
+PHASE_OF = np.array([*range(11), UPDATE, EXCHANGE, EXCHANGE])  # by code
 
 
 class NoPhases:

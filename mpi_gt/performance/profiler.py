@@ -14,7 +14,7 @@ from .. import plots
 from ..plots.performance import draw_profile
 from ..rundir.atomic import write_json, writing
 from .clock_sync import Alignment, Reading, read_clock
-from .phases import ITERATION, OWN, PHASES
+from .phases import COMPRESSION, ITERATION, OWN, PHASES
 from .stamps import Phases
 from .trace import Track, write_trace
 
@@ -35,6 +35,7 @@ class Profiler:
         self._first: Reading = read_clock(node.world)
         self.phases = Phases(iterations, window)
         node.make_plan = self.phases.make_plan
+        node.make_compressed_plan = self.phases.make_compressed_plan
 
     def finish(
         self, hosts: list[str], stacked: float | None, directory: Path | None
@@ -213,6 +214,7 @@ def summarise(
                 "by_rank": values.tolist(),
             }
             for name, values in column.items()
+            if name not in COMPRESSION or values.any()
         },
         "waiting": {
             "mean": float(waiting.mean()),

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..comm.plan import Plan
+from ..comm.compression import Encoder
+from ..comm.plan import CompressedPlan, Plan
 from ..kernels import stamp
 from .phases import (
     AWAIT,
     BEGIN,
+    DECODE,
+    ENCODE,
     GRADIENT,
     PACKING,
     PHASE_OF,
@@ -123,6 +126,12 @@ class Phases:
         """Return a plan that leaves stamps, for `Node.make_plan`."""
         return TimedPlan(node, vectors, self._stamps)
 
+    def make_compressed_plan(
+        self, node: Any, vectors: Sequence[Array], encoder: Encoder
+    ) -> CompressedPlan:
+        """Return a plan that leaves stamps, for `Node.make_compressed_plan`."""
+        return TimedCompressedPlan(node, vectors, encoder, self._stamps)
+
     def close(self) -> None:
         """Add up the stamps after the last iteration; later times are not counted."""
         self.flush()
@@ -170,3 +179,32 @@ class TimedPlan(Plan):
             timed(POST, PACKING, start),
             None if finish is None else timed(AWAIT, PACKING, finish),
         )
+
+
+class TimedCompressedPlan(CompressedPlan):
+    """A plan of payloads that also tells encoding and decoding from the exchange."""
+
+    def __init__(
+        self, node: Any, vectors: Sequence[Array], encoder: Encoder, stamps: Stamps
+    ) -> None:
+        self._stamps = stamps
+        super().__init__(node, vectors, encoder)
+        self.transfer.watch(stamps.words, PACKING, UPDATE)
+
+    def _send_calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
+        start, finish = super()._send_calls()
+        timed = self._stamps.around
+        return (
+            timed(POST, PACKING, start),
+            None if finish is None else timed(AWAIT, PACKING, finish),
+        )
+
+    def _encode(self) -> None:
+        self._stamps.add(ENCODE)
+        super()._encode()
+        self._stamps.add(PACKING)
+
+    def _decode(self, index: int) -> None:
+        self._stamps.add(DECODE)
+        super()._decode(index)
+        self._stamps.add(PACKING)

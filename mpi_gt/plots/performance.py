@@ -80,6 +80,8 @@ COLOURS = {
     "gradient": "#4477aa",
     "update": "#66ccee",
     "packing": "#ccbb44",
+    "encode": "#aa3377",
+    "decode": "#228833",
     "exchange": "#ee8866",
     "unattributed": "#bbbbbb",
 }
@@ -95,6 +97,8 @@ def draw_profile(path: Path, profile: Mapping[str, Any], histogram: tuple[Any, A
     bottom = np.zeros(len(ranks))
     waiting = np.array(profile["waiting"]["by_rank"]) * 1e6
     for name, colour in COLOURS.items():
+        if name not in profile["phases"]:  # only methods with compressed messages encode
+            continue
         height = np.array(profile["phases"][name]["by_rank"]) * 1e6
         if name == "exchange":
             working = np.maximum(height - waiting, 0)

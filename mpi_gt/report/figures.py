@@ -15,6 +15,8 @@ PHASES = {
     "gradient": "#4477aa",
     "update": "#66ccee",
     "packing": "#ccbb44",
+    "encode": "#aa3377",
+    "decode": "#228833",
     "exchange": "#ee8866",
     "unattributed": "#999999",
 }
@@ -94,6 +96,8 @@ def draw_phases(profile: Mapping[str, Any]) -> Figure:
     waiting = np.array(profile["waiting"]["by_rank"]) * 1e6
     bars = []
     for name, colour in PHASES.items():
+        if name not in profile["phases"]:  # only methods with compressed messages encode
+            continue
         height = np.array(profile["phases"][name]["by_rank"]) * 1e6
         if name != "exchange":
             bars.append(_bar(name, height, {"color": colour}))

@@ -35,6 +35,8 @@ def _reason_not_covered(entry: Entry) -> str:
     """Return what the lemmas assume and this method lacks."""
     if entry.custom:
         return "nothing is known of a class of your own"
+    if entry.algorithm.compressor is not None:
+        return "its nodes mix what they know of each other by compressed messages, not x and s"
     if isinstance(entry.algorithm, GTAdaptive):
         return (
             "its estimator u carries the errors of earlier draws, where the lemmas assume "

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mpi_gt.comm.compression import Encoder
 from mpi_gt.comm.stacked import StackedNode, StackedProblem
 from mpi_gt.graphs import build_network
 from mpi_gt.problems import Huber, Place
@@ -18,6 +19,12 @@ class ReadOnly:
         for result in results:
             frozen(result._value)
         return results
+
+    def compressed(self, *vectors):
+        pairs = self.node.mix.compressed(*map(frozen, vectors))
+        for own, result in pairs:
+            frozen(own), frozen(result._value)
+        return pairs
 
 
 class Grad:
@@ -49,9 +56,14 @@ def stacked(n, graph="er:p=0.7", seeds=(0, 1), **options):
 
 def steps(algorithm, node, problem, x, count):
     """Return the states at t = 1, ..., count + 1."""
+    if algorithm.compressor is not None:
+        seeds = tuple(range(x.shape[1]))
+        places = [Place(i, len(x), seeds, x.dtype) for i in range(len(x))]
+        node.compress_with([Encoder(algorithm.compressor, place) for place in places])
     state = algorithm.init(frozen(x), Grad(problem, 1))
     yield state
     for t in range(1, count + 1):
+        node.iteration = t
         for array in state:
             frozen(array)
         state = algorithm.step(t, state, ReadOnly(node), Grad(problem, t + 1))

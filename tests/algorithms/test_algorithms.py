@@ -136,7 +136,10 @@ def test_sends_what_it_needs_and_no_more(name):
     list(steps(algorithm, node, problem, x, 15))
     vectors = 2 if algorithm.tracks or name == "k-gt" else 1
     exchanges = 15 // exchange_interval(algorithm)
-    assert node.bytes_sent.tolist() == [exchanges * 2 * vectors * x[0].nbytes] * 4
+    size = x[0].nbytes
+    if algorithm.compressor is not None:
+        size = algorithm.compressor.size(*x[0].shape, x.dtype)
+    assert node.bytes_sent.tolist() == [exchanges * 2 * vectors * size] * 4
 
 
 def centralised(name, x, problem, count):
@@ -147,11 +150,11 @@ def centralised(name, x, problem, count):
     g = gradient(1, x)
     if name in ("gt-adaptive-vr", "gt-sarah", "gt-svrg", "gt-hsgd"):
         return centralised_without_variance(name, x, problem, count)
-    if name == "gt-adaptive":
+    if name in ("gt-adaptive", "gt-adaptive-compressed"):
         v = g**2
     for t in range(1, count + 1):
         at = 100 * a / (100 + t**0.5)
-        if name in ("gt", "dsgd", "exact-diffusion", "extra", "k-gt"):
+        if name in ("gt", "dsgd", "exact-diffusion", "extra", "k-gt", "beer", "choco-sgd", "lead"):
             x = x - a * g
         elif name in ("dsgd-momentum", "decentlam", "momentum-tracking"):
             m = b1 * m + g
@@ -162,8 +165,8 @@ def centralised(name, x, problem, count):
         else:
             m = b1 * m + (1 - b1) * g
             v = b2 * v + (1 - b2) * g**2
-            if name == "gt-adaptive":
-                v = np.clip(v, 1e-8, 100)
+            if name in ("gt-adaptive", "gt-adaptive-compressed"):
+                v = np.clip(v, 1e-8 if name == "gt-adaptive" else 1e-4, 100)
                 x = x - a * m / v**0.5
             elif name == "gtadam":
                 x = x - a * m / (v + 1e-8) ** 0.5

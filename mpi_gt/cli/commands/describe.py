@@ -94,6 +94,12 @@ def _exchanges() -> Registry:
     return {**EXCHANGES, "auto": _auto}
 
 
+def _compressors() -> Registry:
+    from ...compressors import COMPRESSORS
+
+    return COMPRESSORS
+
+
 def _auto() -> None:
     """Return the fastest of the first five, timed before the run."""
 
@@ -110,6 +116,7 @@ KINDS: dict[str, Kind] = {
     ),
     "weights": Kind("--weights", _weights, "Also: a .npy or .csv file with the matrix."),
     "exchange": Kind("--exchange", _exchanges),
+    "compressor": Kind("--algorithm beer:compress=", _compressors, OWN_CLASS, custom=True),
 }
 
 
@@ -166,7 +173,8 @@ def _describe_thing(kind: str, label: str, thing: Callable[..., Any]) -> list[st
         given = {name: each.default for name, each in options_of(thing).items()}
         name = next((name for name in given if given[name] is not None), options[0].name)
         label += f":{name}={'VALUE' if given[name] is None else given[name]}"
-    return [*lines, f"example: mpi-gt run -n 16 {KINDS[kind].option} {label}"]
+    option = KINDS[kind].option
+    return [*lines, f"example: mpi-gt run -n 16 {option}{'' if option[-1] == '=' else ' '}{label}"]
 
 
 def summary(thing: Callable[..., Any]) -> str:

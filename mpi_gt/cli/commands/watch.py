@@ -164,7 +164,8 @@ def _slowest(path: Path) -> str:
 
     try:
         phases = read_profile(path)["phases"]
-        own = [sum(parts) for parts in zip(*(phases[n]["by_rank"] for n in OWN), strict=True)]
+        times = (phases[name]["by_rank"] for name in OWN if name in phases)
+        own = [sum(parts) for parts in zip(*times, strict=True)]
         rank = max(range(len(own)), key=own.__getitem__)
         return f"rank {rank}, {own[rank] * 1e6:,.0f} µs of its own work per iteration"
     except (UserError, ValueError, KeyError):

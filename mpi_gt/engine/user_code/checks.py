@@ -17,9 +17,9 @@ from ...algorithms.base import exchange_interval
 from ...errors import UserError
 from ...rundir.metrics_csv import RESERVED, is_column_name
 from ...user_classes import call_user_code
-from ..contracts import TrialGradient, signature
+from ..contracts import TrialGradient, require_compressor, signature
 from ..place import MethodPlace, Placed
-from .unwaited import ADVICE, Unwaited
+from .unwaited import ADVICE, Pending, PendingVectors
 
 Array = NDArray[Any]
 
@@ -228,12 +228,14 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array, place: Me
     result of `mix`. The step that is tried is the first one that exchanges.
     """
     placed = call_user_code(f"{name}: reading the signatures", lambda: Placed(algorithm, place))
+    require_compressor(name, algorithm)
     grad = TrialGradient(name, problem)
     state = call_user_code(f"{name}.init", lambda: placed.init(frozen(x), grad))
     require_state(f"{name}.init", algorithm, state, x)
     for array in state:
         frozen(array)
-    mix = _IdentityMix(f"{name}.step", x, place.neighbours)
+    compresses = getattr(algorithm, "compressor", None) is not None
+    mix = _IdentityMix(f"{name}.step", x, place.neighbours, compresses)
     t = exchange_interval(algorithm)
     grad.t = t + 1
     state = call_user_code(f"{name}.step", lambda: placed.step(t, state, mix, grad))
@@ -248,58 +250,48 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array, place: Me
 class _IdentityMix:
     """A mix without messages: each result is the vector itself, or one copy per neighbour."""
 
-    def __init__(self, caller: str, x: Array, neighbours: tuple[int, ...]) -> None:
+    def __init__(
+        self, caller: str, x: Array, neighbours: tuple[int, ...], compresses: bool = False
+    ) -> None:
         self._caller = caller
+        self._compresses = compresses
         self._x = x
         self._neighbours = neighbours
-        self.results: list[_Pending] = []
+        self.results: list[Pending] = []
         self.counts: list[Any] = []  # the signature of each call
         self.apart = False  # True: `each` was called
 
-    def __call__(self, *vectors: Array) -> "_PendingVectors":
+    def __call__(self, *vectors: Array) -> "PendingVectors":
         self._check(vectors)
-        return self._keep(_Pending(vector.copy()) for vector in vectors)
+        return self._keep(Pending(vector.copy()) for vector in vectors)
 
-    def each(self, *vectors: Array) -> "_PendingVectors":
+    def each(self, *vectors: Array) -> "PendingVectors":
         self._check(vectors)
         self.apart = True
         return self._keep(
-            _Pending({neighbour: vector.copy() for neighbour in self._neighbours})
+            Pending({neighbour: vector.copy() for neighbour in self._neighbours})
             for vector in vectors
         )
 
-    def _check(self, vectors: tuple[Array, ...]) -> None:
+    def compressed(self, *vectors: Array) -> "tuple[tuple[Array, Pending], ...]":
+        if not self._compresses:
+            raise UserError(f"{self._caller}: mix.compressed needs an attribute `compressor`")
+        self._check(vectors, compressed=True)
+        kept = self._keep(Pending(vector.copy()) for vector in vectors)
+        return tuple((vector.copy(), each) for vector, each in zip(vectors, kept, strict=True))
+
+    def _check(self, vectors: tuple[Array, ...], compressed: bool = False) -> None:
         if not vectors:
             raise UserError(f"{self._caller}: mix was called without a vector")
         what = f"{self._caller}: the argument of mix"
         for vector in vectors:
             require_rows(what, vector, self._x)
-        self.counts.append(signature(vectors, self._x))
+        self.counts.append(signature(vectors, self._x, compressed))
 
-    def _keep(self, pending: "Iterable[_Pending]") -> "_PendingVectors":
-        results = _PendingVectors(pending)
+    def _keep(self, pending: "Iterable[Pending]") -> "PendingVectors":
+        results = PendingVectors(pending)
         self.results.extend(results)
         return results
-
-
-class _Pending(Unwaited):
-    """A result of mix that counts how often it is waited for."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-        self.waited = 0
-
-    def wait(self) -> Any:
-        self.waited += 1
-        return self._value
-
-
-class _PendingVectors(Unwaited, tuple[_Pending, ...]):
-    """All results of one call of mix; `wait` is for a call with a single vector."""
-
-    def wait(self) -> Any:
-        (only,) = self
-        return only.wait()
 
 
 def frozen(array: Array) -> Array:

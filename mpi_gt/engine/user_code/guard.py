@@ -162,7 +162,7 @@ class GuardedAlgorithm:
             if array.dtype != self._like.dtype:
                 _require(at, lambda: require_state(what, self._algorithm, made, self._like))
 
-    def checked(self, vectors: tuple[Array, ...]) -> Any:
+    def checked(self, vectors: tuple[Array, ...], compressed: bool = False) -> Any:
         """Return the mix of this step; raise UserCodeError if these vectors are not expected."""
         for vector in vectors:
             if not _is_alike(vector, self._like):
@@ -170,7 +170,7 @@ class GuardedAlgorithm:
                     require_rows("the argument of mix", vector, self._like)
                 except UserError as error:
                     raise UserCodeError(str(error)) from None
-        made, calls = signature(vectors, self._like), len(self._made)
+        made, calls = signature(vectors, self._like, compressed), len(self._made)
         self._made.append(made)
         if self._expected is not None and not self._varies:
             expected = self._expected[calls] if calls < len(self._expected) else 0
@@ -194,6 +194,9 @@ class _CheckedMix:
 
     def each(self, *vectors: Array) -> Any:
         return self._guard.checked(vectors).each(*vectors)
+
+    def compressed(self, *vectors: Array) -> Any:
+        return self._guard.checked(vectors, compressed=True).compressed(*vectors)
 
 
 def _is_alike(value: Any, like: Array) -> bool:

@@ -1,10 +1,12 @@
 """Trying out a run's algorithms before it begins, and what its nodes must agree on."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
+from ...algorithms import Algorithm
 from ...config import Entry, RunConfig
 from ...problems import Problem
 from ...user_classes import is_custom
@@ -20,7 +22,7 @@ def try_entries(
     config: RunConfig, problem: Problem, x1: Array, place: MethodPlace
 ) -> tuple[list[Entry], dict[str, Trial]]:
     """Return the algorithms, after trying out the classes that come from the user."""
-    entries = config.entries()
+    entries = [fitted(entry, x1) for entry in config.entries()]
     require_exact_gradient(entries, config.parse_problem()[0], problem)
     trials = {
         entry.label: check_algorithm(entry.label, entry.algorithm, problem, x1, place)
@@ -28,6 +30,14 @@ def try_entries(
         if entry.custom
     }
     return entries, trials
+
+
+def fitted(entry: Entry, x1: Array) -> Entry:
+    """Return the entry with its algorithm fitted to vectors like x1, and its compressor tried."""
+    algorithm = entry.algorithm
+    if isinstance(algorithm, Algorithm):
+        return replace(entry, algorithm=algorithm.fitted(x1, entry.label))
+    return entry
 
 
 def agreement_of(

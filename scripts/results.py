@@ -37,16 +37,29 @@ def section(checkout: Path, study: Path) -> str:
     )
 
 
+def replaced(kept: str, made: list[str]) -> str:
+    """Return the sections of a page: new ones in the place of those with their heading, or last."""
+    sections = {text.partition("\n")[0]: text for text in _split(kept)}
+    for section in made:
+        sections[section.partition("\n")[0]] = section
+    return "\n".join(text.rstrip("\n") + "\n" for text in sections.values())
+
+
+def _split(text: str) -> list[str]:
+    _, *others = f"\n{text.strip()}".split("\n### ")
+    return [f"### {other}" for other in others]
+
+
 def main() -> None:
     checkout, *studies = map(Path, sys.argv[1:])
     if not studies:
         sys.exit("results: name the directories of finished studies (see scripts/results)")
     page = checkout / "mpi_gt" / "manual" / "paper.md"
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+    kept, end, after = rest.partition(END)
     if not (begin and end):
         sys.exit(f"results: {page} lacks the lines between which the results go")
-    sections = "\n".join(section(checkout, study) for study in studies)
+    sections = replaced(kept, [section(checkout, study) for study in studies])
     page.write_text(f"{before}{BEGIN}\n\n{sections}\n{END}{after}", encoding="utf-8")
 
 

@@ -227,7 +227,7 @@ class StudyProgress:
             self._next_line = time.monotonic() + 10
             spent = time.monotonic() - self._began
             self._line(
-                f"{self._name} iteration {iteration}/{self._size}; {100 * share:.0f}% of all, "
+                f"{self._name} {self._shown(iteration)}; {100 * share:.0f}% of all, "
                 f"{spent:.0f} s so far, about {spent / share - spent:.0f} s left"
             )
 
@@ -235,6 +235,11 @@ class StudyProgress:
         """Return the iterations of an algorithm; of a budget, in thousandths of it."""
         config = self._study.runs[label]
         return config.iterations if config.budget is None else 1000
+
+    def _shown(self, reached: int) -> str:
+        if self._study.budgeted:
+            return f"{reached / 10:.0f}% of its budget"
+        return f"iteration {reached}/{self._size}"
 
     def _reached(self, last: Mapping[str, str]) -> int:
         """Return how far the present algorithm is by its last row, in the same units."""

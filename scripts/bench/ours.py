@@ -112,7 +112,11 @@ def timed_option(option: str, pairs: int, iterations: int, directory: str) -> No
     gc.freeze()  # as `mpi-gt run` does
 
     def seconds(config: "RunConfig") -> float:
-        experiment = replace(built, config=config)
+        extents = {
+            label: extent._replace(log_interval=config.log_interval)
+            for label, extent in built.extents.items()
+        }
+        experiment = replace(built, config=config, extents=extents)
         checkpointer = Checkpointer(
             config, built.node, built.directory, built.identity, recorder, None
         )

@@ -51,6 +51,10 @@ OPEN_ENDED: dict[tuple[str, str], list[str]] = {
     ("huber", "data"): ["missing.npz", "a\0b.npz", "/dev/zero", "."],
     ("softmax", "data"): ["missing.npz", "a\0b.npz", "/dev/zero", "."],
     ("softmax", "libsvm"): ["missing", "a\0b", "/dev/zero", "."],
+    **{
+        (name, "compress"): ["x", "QSGD", "qsgdd", "é", "a\0b", "missing_module:Class"]
+        for name in ("gt-adaptive-compressed", "beer", "choco-sgd", "lead")
+    },
     ("softmax", "dataset"): [word for word in wrong_names(["synthetic", "mnist"]) if word],
     ("softmax", "batch"): ["1e12", "9" * 25],
     ("softmax", "rows"): ["1e12", "9" * 25, "3"],

@@ -36,14 +36,12 @@ VALUES is
 Each point is an ordinary run in DIR/points. All points with the same number of ranks share one
 launch. The same command again, or `mpi-gt resume DIR`, runs only the points that are not done;
 with more values it adds points. Points that diverge are part of the answer.
-
 DIR/sweep.csv has one row per point, and there is a figure per two axes.
 
 examples:
   mpi-gt sweep -n 16 --lr 1e-4..1 --algorithms gt-adaptive,gt,dsgd --seeds 3
   mpi-gt sweep -n 16 --over lr=1e-3..1e-1 --over graph=ring,er:p=0.7 --algorithms gt,dsgd
   mpi-gt sweep --over n=8,16 --over problem.spread=0,0.3 --over lr=0.01,0.1 --out runs/grid
-  mpi-gt sweep --stacked -n 16 --over beta1=0,0.9 --over lr=1e-3..1:4 --algorithms gt-adaptive
 """
 
 

@@ -60,7 +60,7 @@ class Experiment:
     hosts: list[str] = field(default_factory=list)  # of the neighbours
     constants: Array | None = None  # this node's problem constants, for an audit
     trials: dict[str, Trial] = field(default_factory=dict)
-    """What trying out has shown, of each algorithm that is a user's own class."""
+    """The findings of trying out each algorithm that is a user's own class."""
     places: list[MethodPlace] = field(default_factory=list)
     """The places of this rank's algorithms: one, or in a stacked run those of all nodes."""
     extra: ExtraColumns = NO_EXTRA

@@ -25,7 +25,7 @@ Identity = dict[str, Any]
 ADDED = ("data",)
 """The names that former versions did not record: their runs can be resumed without them."""
 FORMER = {"reproducible": False, "budget": None}
-"""What holds for a run of a former version that did not record such a name."""
+"""The values that a run of a former version had, which did not record such names."""
 
 
 def identify(

@@ -27,7 +27,7 @@ LARGEST = 2**53  # dimensions of any problem
 
 
 class Tried(NamedTuple):
-    """What trying out a problem has shown."""
+    """The findings of trying out a problem."""
 
     metrics: tuple[str, ...] = ()  # the names of its own metrics
     least: float | None = None  # its share of f*, if it is known
@@ -119,7 +119,7 @@ def require_dimension(name: str, problem: Any) -> None:
 
 
 class Agreement(NamedTuple):
-    """What must be the same on all nodes."""
+    """The facts that must be the same on all nodes."""
 
     dim: int
     mixes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
@@ -213,7 +213,7 @@ def unpack_part(name: str, packed: bytes) -> Any:
 
 
 class Trial(NamedTuple):
-    """What trying out an algorithm has shown."""
+    """The findings of trying out an algorithm."""
 
     counts: tuple[Any, ...]
     """The signature of each call of `mix`, in a step that exchanges."""

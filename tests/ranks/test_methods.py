@@ -48,8 +48,8 @@ def test_oracles(comm):
         assert np.abs(one - other).max() <= pair.within, pair
 
 
-def test_every_variant_equals_stacked(comm):
-    options = {"algorithms": ",".join(VARIANTS), "iterations": 30, "seeds": 2, "quiet": True}
+def require_equal_to_stacked(comm, options):
+    """Run on ranks and stacked; compare the outputs and what was counted."""
     ours = mpi_gt.run(comm, **options)
     stacked = comm.bcast(
         mpi_gt.run(stacked=True, n=comm.size, **options) if comm.rank == 0 else None
@@ -60,6 +60,11 @@ def test_every_variant_equals_stacked(comm):
         for mine, theirs in zip(ours.metrics, stacked.metrics, strict=True):
             for name in ("bytes", "gradients", "iteration"):
                 assert mine[name] == theirs[name]
+
+
+def test_every_variant_equals_stacked(comm):
+    options = {"algorithms": ",".join(VARIANTS), "iterations": 30, "seeds": 2, "quiet": True}
+    require_equal_to_stacked(comm, options)
 
 
 def test_all_exchanges_give_the_same_bits_with_every_variant(comm):
@@ -119,13 +124,4 @@ def test_classes_of_the_user_s_equal_stacked(comm):
         "algorithms": ",".join(f"algorithms.outside:{name}" for name in names),
         "iterations": 20, "seeds": 2, "quiet": True,
     }  # fmt: skip
-    ours = mpi_gt.run(comm, **options)
-    stacked = comm.bcast(
-        mpi_gt.run(stacked=True, n=comm.size, **options) if comm.rank == 0 else None
-    )
-    for name, x in ours.outputs.items():
-        assert np.abs(x - stacked.outputs[name][comm.rank]).max() <= 1e-12, name
-    if comm.rank == 0:
-        for mine, theirs in zip(ours.metrics, stacked.metrics, strict=True):
-            for name in ("bytes", "gradients", "iteration"):
-                assert mine[name] == theirs[name]
+    require_equal_to_stacked(comm, options)

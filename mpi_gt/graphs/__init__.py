@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ..errors import UserError
 from ..spec import convert_options, nearest, split
 from .families import FAMILIES, from_networkx
 from .files import read_graph
+from .network import Arcs, Row, layer_of_matrix
 from .weights import WEIGHTS, check_weights, read_matrix, rho
 
 if TYPE_CHECKING:
@@ -35,16 +37,6 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Row:
-    """One node's row of the mixing matrix: all that a rank needs to know about the graph."""
-
-    node: int
-    neighbours: tuple[int, ...]  # ascending
-    weights: Array  # A_ij for each neighbour j
-    own: float  # A_ii
-
-
-@dataclass(frozen=True)
 class Network:
     """A checked graph with its mixing matrix A."""
 
@@ -53,9 +45,15 @@ class Network:
 
     def row(self, node: int) -> Row:
         """Return the row of one node."""
-        neighbours = tuple(sorted(self.graph.neighbors(node)))
-        weights = self.matrix[node, list(neighbours)]
-        return Row(node, neighbours, weights, float(self.matrix[node, node]))
+        return self.arcs.row(node)
+
+    @cached_property
+    def arcs(self) -> Arcs:
+        """Return the layers that the rows are cut from."""
+        import networkx as nx
+
+        edges = nx.to_numpy_array(self.graph, nodelist=range(len(self.graph)), weight=None) != 0
+        return Arcs((layer_of_matrix(self.matrix, edges),))
 
     def diameter(self) -> int:
         """Return the largest distance between two nodes."""

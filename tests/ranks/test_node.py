@@ -8,7 +8,8 @@ from mpi_gt.comm.exchange import EXCHANGES
 from mpi_gt.comm.node import CHUNK, NEVER, Node
 from mpi_gt.comm.timing import fastest_exchange, unavailable_reason
 from mpi_gt.errors import UserError
-from mpi_gt.graphs import Row, build_network
+from mpi_gt.graphs import build_network
+from mpi_gt.graphs.network import undirected_row
 from mpi_gt.kernels.reference import WeightedSum
 from mpi_gt.performance.clock_sync import Alignment, Reading, read_clock
 
@@ -80,7 +81,7 @@ def test_on_the_complete_graph_all_nodes_get_the_same_bits(comm, random):
     everyone = random.standard_normal((comm.size, 4, 9))
     node = Node(
         comm,
-        Row(
+        undirected_row(
             comm.rank,
             tuple(j for j in range(comm.size) if j != comm.rank),
             np.full(comm.size - 1, 1 / comm.size),
@@ -97,7 +98,7 @@ def test_combine_adds_in_rank_order(comm):
     """The sum has the bits of a plain loop, also when it is made in pieces."""
     random = np.random.default_rng(comm.rank)
     for length in (1, 10, WeightedSum.PIECE, 2 * WeightedSum.PIECE + 3):
-        row = Row(2, (0, 1, 3, 7), random.random(4), random.random())
+        row = undirected_row(2, (0, 1, 3, 7), random.random(4), random.random())
         rows, own = random.standard_normal((4, length)), random.standard_normal(length)
         expected = np.zeros(length)
         for weight, z in zip(
@@ -183,7 +184,7 @@ def test_ends_that_disagree_on_an_edge_are_found_before_the_first_exchange(comm)
     network = build_network("complete", None, comm.size)
     row = network.row(comm.rank)
     if comm.rank == 0 and comm.size > 1:
-        row = Row(0, row.neighbours[:-1], row.weights[:-1], row.own)
+        row = undirected_row(0, row.neighbours[:-1], row.weights[:-1], row.own)
     if comm.size > 1:
         with pytest.raises(UserError, match=r"nodes 0 and \d+ disagree"):
             Node(comm, row, EXCHANGES["neighbor"])

@@ -19,7 +19,7 @@ from .algorithms.stepsizes import MOST, stepsizes
 from .comm import EXCHANGE_NAMES
 from .errors import UserError
 from .files import read_text, require_name
-from .graphs import parse_graph, parse_weights
+from .graphs import parse_layers, parse_matchings, parse_weights
 from .graphs.weights import require_computed
 from .kernels.fixed_order import require_kernels
 from .problems import PROBLEMS
@@ -68,6 +68,7 @@ class RunConfig:
     points: int | None = None  # number of stepsizes; None: two per decade
     graph: str | None = None  # None: er, or the graph of a `weights` file
     weights: str | None = None
+    matchings: str | None = None  # all or random: the graph's edges in turn, as pairs
     iterations: int = 2000
     budget: str | None = None  # gradients=NUMBER or bytes=NUMBER, for each algorithm
     seeds: int = 1
@@ -157,10 +158,10 @@ class RunConfig:
         name, kind, options = self.parse_problem()
         if not is_custom(self.problem):
             construct(f"problem {name}", False, lambda: kind.check_options(**options))
-        if self.graph is not None:
-            parse_graph(self.graph)
-        if self.weights is not None:
-            parse_weights(self.weights)
+        network = ((self.graph, parse_layers), (self.weights, parse_weights))
+        for text, parse in (*network, (self.matchings, parse_matchings)):
+            if text is not None:
+                parse(text)
 
     def check_performance_options(self) -> None:
         """Raise UserError if profile, trace or straggler do not fit the other options."""

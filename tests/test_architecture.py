@@ -39,7 +39,7 @@ HOMES = {
     "plotly": {"report"},
     "rich": {"display", "datasets/raw.py", "cli/commands/watch.py"},
     "networkx": {"graphs", "plots", "report"},
-    "scipy": {"problems/truncated_normal.py", "reproduce/claims.py"},
+    "scipy": {"graphs", "problems/truncated_normal.py", "reproduce/claims.py"},
 }
 """Where a heavy package may be imported, and there inside functions only."""
 WITHOUT_NUMPY = (

@@ -25,6 +25,7 @@ class Option(NamedTuple):
     metavar: str  # empty: a switch
     help: str
     default: str = ""  # as the help shows it
+    bare: str | None = None  # the value of the option without one; None: it needs a value
 
 
 OPTIONS: dict[str, Option] = {
@@ -61,6 +62,11 @@ OPTIONS: dict[str, Option] = {
         "RULE",
         "the mixing matrix: a rule that `mpi-gt describe weights` lists, or a .npy or .csv file",
         "metropolis",
+    ),
+    "--matchings": Option(
+        "HOW",
+        "talk in pairs: all in turn, or random:seed=S",
+        bare="all",
     ),
     "--exchange": Option(
         "NAME",
@@ -107,7 +113,7 @@ RUN_GROUPS: dict[str, tuple[str, ...]] = {
         "--reproducible",
     ),
     "method": ("--iterations", "--budget"),
-    "graph and ranks": ("-n", "--graph", "--weights", "--exchange", "--stacked"),
+    "graph and ranks": ("-n", "--graph", "--weights", "--matchings", "--exchange", "--stacked"),
     "output": ("--out", "--overwrite", "--log-every", "--quiet", "--no-figures", "--reserved"),
     "robustness": ("--checkpoint-every", "--checkpoint-minutes", "--resume", "--watchdog"),
     "measurement": ("--straggler",),
@@ -142,7 +148,11 @@ def add_options(
         option = OPTIONS[name]
         default = (defaults or {}).get(name, option.default)
         text = f"{option.help} (default {default})" if default else option.help
-        if option.metavar:
+        if option.bare is not None:
+            target.add_argument(
+                name, nargs="?", const=option.bare, metavar=option.metavar, help=text
+            )
+        elif option.metavar:
             target.add_argument(name, metavar=option.metavar, help=text)
         else:
             target.add_argument(name, action="store_true", help=text)

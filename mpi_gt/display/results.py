@@ -160,7 +160,7 @@ def show_graph(name: str, weights: str, network: "Network") -> None:
     table.add_row("edges", str(facts["edges"]))
     degrees = (facts["degree_min"], facts["degree_mean"], facts["degree_max"])
     table.add_row("degree: smallest / mean / largest", "{} / {:.2f} / {}".format(*degrees))
-    table.add_row("diameter", str(network.diameter()))
+    table.add_row("diameter", str(network.diameter()[0]))
     table.add_row("rho_A", f"{facts['rho_A']:.12g}")
     table.add_row("spectral gap, 1 - rho_A", f"{1 - facts['rho_A']:.12g}")
     console(sys.stdout).print(table)

@@ -139,10 +139,10 @@ def _plan(
     from .identity import identify
 
     n = len(ranks)
-    network = build_network(config.graph, config.weights, n)
+    network = build_network(config.graph, config.weights, n, config.matchings)
     require_graph(config.entries(), network.matrix)
     facts.update(machine.run_facts(ranks, config.reproducible), graph=network.facts())
-    identity, directory = identify(config, network.matrix, facts)
+    identity, directory = identify(config, network.digest(), facts)
     parts = _problem_parts(config, n)
     starts = read_starts(config, n, facts["warnings"])
     if is_custom(config.problem):
@@ -211,7 +211,7 @@ def build_stacked(config: RunConfig) -> Experiment:
     from ..comm.stacked import StackedNode, StackedProblem
     from .identity import identify
 
-    network = build_network(config.graph, config.weights, n)
+    network = build_network(config.graph, config.weights, n, config.matchings)
     require_graph(config.entries(), network.matrix)
     facts = {**machine.run_facts(None, config.reproducible), "graph": network.facts()}
     at = [_place(config, node, n, part) for node, part in enumerate(_problem_parts(config, n))]
@@ -236,7 +236,7 @@ def build_stacked(config: RunConfig) -> Experiment:
     entries, trials = try_entries(config, problems[0], firsts[0], places[0])
     facts["problem"] = problem_facts(name, problems[0], custom)
     facts["warnings"] += own_class_warnings(config, trials)
-    identity, directory = identify(config, network.matrix, facts)
+    identity, directory = identify(config, network.digest(), facts)
     constants = np.stack([_constants(config, each) for each in problems]) if config.audit else None
     degrees = np.array([network.graph.degree[i] for i in range(n)])
     x1 = np.stack(firsts)

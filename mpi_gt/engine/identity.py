@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from .. import kernels
 from ..compressors.own import own_compressors
 from ..config import Entry, RunConfig
@@ -28,17 +26,16 @@ FORMER = {"reproducible": False, "budget": None}
 """The values that a run of a former version had, which did not record such names."""
 
 
-def identify(
-    config: RunConfig, matrix: NDArray[Any], facts: dict[str, Any]
-) -> tuple[str, Path | None]:
+def identify(config: RunConfig, network: str, facts: dict[str, Any]) -> tuple[str, Path | None]:
     """Add the identity to `facts`; return its hash and the absolute path of the run directory.
 
+    `network` is the digest of the network.
     Called on root only. Without a run directory it returns an empty hash and None. Raises UserError
     if the run to be resumed in the directory is another one.
     """
     if config.out is None:
         return "", None
-    identity = identity_of(config, matrix, config.entries())
+    identity = identity_of(config, network, config.entries())
     if config.resume:
         identity = require_same(config, identity)
     facts["identity"] = identity
@@ -46,8 +43,8 @@ def identify(
     return digest, Path(os.path.abspath(config.out))  # noqa: PTH100 (as root sees it, unresolved)
 
 
-def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Identity:
-    """Return all that decides the numbers of a run, by name.
+def identity_of(config: RunConfig, network: str, entries: Sequence[Entry]) -> Identity:
+    """Return all that decides the numbers of a run, by name; `network` is the network's digest.
 
     Called on root only: other hosts may not see the files.
     """
@@ -59,7 +56,7 @@ def identity_of(config: RunConfig, matrix: Any, entries: Sequence[Entry]) -> Ide
     sources += own_compressors(getattr(entry.algorithm, "compressor", None) for entry in entries)
     return {
         "ranks": config.n,
-        "graph and weights": hashlib.sha256(matrix.tobytes()).hexdigest(),
+        "graph and weights": network,
         "problem": {name: {key: str(value) for key, value in sorted(options.items())}},
         "algorithm": {entry.label: _parameters(entry) for entry in entries},
         "files": {

@@ -217,8 +217,6 @@ def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
             made = generator(**given, **({"seed": seed} if "seed" in takes else {}))
         if not isinstance(made, nx.Graph):
             raise ValueError(f"gives {type(made).__name__}, not a graph")
-        if made.is_directed():
-            raise ValueError("gives a directed graph; the mixing matrix must be symmetric")
         if len(made) != n:
             raise ValueError(f"gives {len(made)} nodes, but there are {n} ranks")
         return as_integers(made)
@@ -256,13 +254,13 @@ def _bounded_graphs(n: int) -> Iterator[None]:
 
 
 def as_integers(graph: "Graph") -> "Graph":
-    """Return the graph without loops and multiple edges, with nodes 0 to n-1.
+    """Return the graph without loops and multiple edges, with nodes 0 to n-1; arcs stay arcs.
 
     Nodes that are such numbers keep them; others are numbered in their order.
     """
     import networkx as nx
 
-    simple = nx.Graph()
+    simple = nx.DiGraph() if graph.is_directed() else nx.Graph()
     numbers = {node: _as_integer(node) for node in graph}
     if sorted(numbers.values()) != list(range(len(graph))):
         numbers = {node: number for number, node in enumerate(graph)}
@@ -280,7 +278,7 @@ def _as_integer(node: Any) -> int:
 
 
 def _connected(draw: Callable[[int], "Graph"], seed: int, what: str) -> "Graph":
-    """Draw graphs, each with the next sub-seed, until one is connected; return that one."""
+    """Draw graphs, each with the next sub-seed, until one is (strongly) connected; return it."""
     import networkx as nx
 
     if seed < 0:
@@ -291,7 +289,8 @@ def _connected(draw: Callable[[int], "Graph"], seed: int, what: str) -> "Graph":
             graph = draw(int(sub_seed))
         except nx.NetworkXException as error:
             raise ValueError(str(error)) from None
-        if nx.is_connected(graph):
+        joined = nx.is_strongly_connected if graph.is_directed() else nx.is_connected
+        if joined(graph):
             return graph
     raise ValueError(f"none of {REDRAWS} graphs with {what} is connected")
 
@@ -309,7 +308,7 @@ def _hint(name: str, known: list[str]) -> str:
     return nearest(name, known).partition(" (known")[0]
 
 
-FAMILIES: dict[str, Callable[..., "Graph"]] = {
+UNDIRECTED: dict[str, Callable[..., "Graph"]] = {
     "ring": ring,
     "path": path,
     "star": star,

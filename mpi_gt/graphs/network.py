@@ -140,6 +140,10 @@ class Arcs:
     layers: tuple[Layer, ...]
     turns: Turns = field(default_factory=Turns)
 
+    @property
+    def nodes(self) -> int:
+        return self.layers[0].nodes
+
     def row(self, node: int) -> Row:
         """Return the row of one node."""
         return Row(node, tuple(layer.row(node) for layer in self.layers), self.turns)

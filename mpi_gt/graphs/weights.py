@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..array_files import read_array, read_table
 from ..errors import UserError
+from .shapes import Shape
 
 if TYPE_CHECKING:
     from networkx import Graph
@@ -95,6 +96,24 @@ WEIGHTS: dict[str, Callable[["Graph"], Array]] = {
 }
 
 
+def edge_weights(rule: str, shape: Shape) -> tuple[Array, Array]:
+    """Return the weights of the arcs and of the nodes themselves, without a dense matrix.
+
+    For the rules in `SPARSE`. The sums of rows are rounded otherwise than those of dense rows.
+    """
+    degrees = shape.in_degrees
+    if rule == "max-degree":
+        weights = np.full(len(shape.sources), 1 / (1 + degrees.max()))
+    else:
+        weights = 1 / (1 + np.maximum(degrees[shape.sources], degrees[shape.receivers]))
+    if rule == "lazy-metropolis":
+        weights /= 2
+    return weights, 1 - np.bincount(shape.receivers, weights, minlength=shape.nodes)
+
+
+SPARSE = ("metropolis", "lazy-metropolis", "max-degree")
+"""The rules that need no dense matrix."""
+
 SOLVED = ("laplacian", "fdla")
 """The rules that need LAPACK or a solver, whose last digits depend on the processor."""
 
@@ -116,10 +135,11 @@ def read_matrix(path: Path, n: int) -> Array:
     return matrix
 
 
-def check_weights(matrix: Array, graph: "Graph", name: str) -> None:
+def check_weights(matrix: Array, graph: "Graph", name: str, alone: bool = True) -> None:
     """Raise UserError unless A is symmetric, zero off the graph, with row sums 1 and rho_A < 1.
 
-    The message names the entry. Negative weights are allowed, as long as rho_A < 1.
+    The message names the entry. Negative weights are allowed, as long as rho_A < 1. Not `alone`:
+    A is one of several layers, whose own rho_A may be 1.
     """
     for i, j in zip(*np.nonzero(np.abs(matrix - matrix.T) > 1e-12), strict=True):
         raise UserError(
@@ -133,7 +153,7 @@ def check_weights(matrix: Array, graph: "Graph", name: str) -> None:
             raise UserError(
                 f"{name}: entry ({i}, {j}) is {matrix[i, j]:.6g}, but the graph has no such edge"
             )
-    if (radius := rho(matrix)) >= 1 - 1e-12:
+    if alone and (radius := rho(matrix)) >= 1 - 1e-12:
         fate = "blows up" if radius > 1 + 1e-12 else "does not reach the average"
         raise UserError(f"{name}: rho_A is {radius:.12g}, so mixing {fate}; it must be < 1")
 

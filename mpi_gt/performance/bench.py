@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .. import machine, plots
 from ..comm import EXCHANGE_NAMES
 from ..errors import UserError
-from ..graphs import build_network, parse_graph
+from ..graphs import build_network, parse_layers
 from ..plots.performance import draw_bench
 from ..rundir.atomic import write_csv, write_json
 from ..rundir.layout import require_free
@@ -92,7 +92,7 @@ class BenchPlan:
             if name not in EXCHANGE_NAMES:
                 raise UserError(f"unknown exchange '{name}'{nearest(name, EXCHANGE_NAMES)}")
         for spec in self.graphs:
-            parse_graph(spec)
+            parse_layers(spec)
         if not self.graphs:
             raise UserError("--graphs names no graph")
         for given in self.sizes:

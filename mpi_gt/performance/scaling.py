@@ -98,7 +98,8 @@ def make_points(
                     quiet=True,
                 )
                 made.check()
-                build_network(graph, config.weights, n)  # an unsuitable n is an error before a run
+                # an unsuitable n is an error before a run
+                build_network(graph, config.weights, n, config.matchings)
                 points.append(Point(chosen, graph, batch, made))
     return points
 

@@ -34,6 +34,7 @@ DECISIVE = (
     "algorithm",
     "graph",
     "weights",
+    "matchings",
     "iterations",
     "budget",
     "seeds",

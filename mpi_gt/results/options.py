@@ -7,7 +7,7 @@ from typing import Any
 
 from ..algorithms import ALGORITHMS
 from ..config import Entry, RunConfig
-from ..graphs import FAMILIES
+from ..graphs import FAMILIES, split_turns
 from ..spec import convert_options, options_of, split
 from ..user_classes import is_custom, resolve, without_file
 
@@ -52,11 +52,13 @@ def _algorithm(entry: Entry) -> Options:
 
 
 def _graph(config: RunConfig) -> Options:
-    """Return name and options of the graph; a file, or networkx, has no defaults to spell out."""
+    """Return name and options of the graph; a file, networkx or SPEC+SPEC has no known defaults."""
     if config.graph is None and config.weights is not None and "." in config.weights:
         return {"name": config.weights, "options": {}}  # the matrix in the file says it
     text = config.graph or "er"
     name = text.partition(":")[0].strip()
+    if len(split_turns(text)) > 1:
+        return {"name": text, "options": {}}
     if name in FAMILIES:
         _, options = split(text)
         given = convert_options(f"graph {name}", FAMILIES[name], options)

@@ -7,7 +7,7 @@ from typing import Any
 from ..algorithms import ALGORITHMS
 from ..config import LIMITS, RunConfig, stepsizes
 from ..errors import UserError
-from ..graphs import FAMILIES
+from ..graphs import FAMILIES, split_turns
 from ..problems import PROBLEMS
 from ..results.options import spec_name
 from ..spec import convert, has_option, integer, nearest, options_of, pieces_of, split_list
@@ -16,8 +16,8 @@ from ..user_classes import is_custom, resolve
 SPECS = ("problem", "algorithm", "graph")
 """Axes whose values are specifications."""
 RUN_AXES = (
-    *SPECS, "weights", "x1", "n", "iterations", "seeds", "seed", "log_every", "dtype", "exchange",
-    "straggler",
+    *SPECS, "weights", "matchings", "x1", "n", "iterations", "seeds", "seed", "log_every", "dtype",
+    "exchange", "straggler",
 )  # fmt: skip
 """Options of a run that can be an axis."""
 KINDS = {field.name: field.type for field in fields(RunConfig)}
@@ -204,9 +204,12 @@ def _names(specs: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _factory(kind: str, spec: str) -> Callable[..., Any] | None:
-    """Return what makes the problem, algorithm or graph; None for a file, or for networkx."""
+    """Return what makes the problem, algorithm or graph; None for a file, networkx, or a + of them.
+
+    The options of graphs that take turns are no axes: they would not say of which.
+    """
     if kind == "graph":
-        return FAMILIES.get(spec.partition(":")[0].strip())
+        return FAMILIES.get(spec.partition(":")[0].strip()) if len(split_turns(spec)) == 1 else None
     registry: Mapping[str, Any] = PROBLEMS if kind == "problem" else ALGORITHMS
     made: Callable[..., Any] = resolve(kind, registry, spec)[1]
     return made
@@ -215,7 +218,7 @@ def _factory(kind: str, spec: str) -> Callable[..., Any] | None:
 def _takes(kind: str, spec: str, key: str) -> bool:
     factory = _factory(kind, spec)
     if factory is None:
-        return spec.startswith("nx.")  # networkx itself will tell
+        return spec.startswith("nx.") and len(split_turns(spec)) == 1  # networkx itself will tell
     return has_option(factory, key)
 
 

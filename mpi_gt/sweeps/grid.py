@@ -145,7 +145,7 @@ class Checker:
     def network(self, config: RunConfig) -> Network:
         """Return the graph of a point with its weights; raise UserError if there is none."""
         assert config.n is not None
-        return self._build(config.graph, config.weights, config.n)
+        return self._build(config.graph, config.weights, config.n, config.matchings)
 
     def check(self, point: Point) -> None:
         """Raise UserError for a graph or an option of the problem that the run would refuse."""

@@ -19,8 +19,8 @@ from .axes import Over
 from .grid import Checker, Grid, Point, make_grid
 
 DECISIVE = (
-    "problem", "algorithm", "graph", "weights", "iterations", "seeds", "seed", "dtype", "x1", "n",
-    "stacked",
+    "problem", "algorithm", "graph", "weights", "matchings", "iterations", "seeds", "seed", "dtype",
+    "x1", "n", "stacked",
 )  # fmt: skip
 """The options that decide the numbers of a run. Others, such as the exchange, count on an axis."""
 LONGEST_NAME = 80
@@ -175,8 +175,8 @@ def _check(plan: Plan, overwrite: bool) -> None:
             checker.check(point)
             continue
         config = plan.config(number)
-        matrix = checker.network(config).matrix
-        require_same(config, identity_of(config, matrix, config.entries()))
+        network = checker.network(config).digest()
+        require_same(config, identity_of(config, network, config.entries()))
 
 
 def begin(plan: Plan, overwrite: bool) -> None:

@@ -46,7 +46,7 @@ def graph(
     """Show a graph's properties and draw it where asked; return the exit code."""
     from ... import plots
     from ...display.results import show_graph
-    from ...graphs import build_network, rho
+    from ...graphs import build_network
     from ...plots.metrics import draw_graph
 
     nodes = integer("-n", n)
@@ -63,7 +63,7 @@ def graph(
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             draw_graph(
-                network.graph, f"{graph}, {nodes} nodes, rho_A {rho(network.matrix):.4f}", target
+                network.graph, f"{graph}, {nodes} nodes, rho_A {network.rates['A']:.4f}", target
             )
         except StorageError as error:
             raise UserError(str(error)) from None

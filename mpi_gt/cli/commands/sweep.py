@@ -26,13 +26,12 @@ Run every algorithm at every point of a grid, and show where each does best.
 With --lr alone, the grid is one of stepsizes: one run directory, like that of a comparison.
 With --over NAME=VALUES, once per axis, the grid is over anything. NAME is
   an option of the methods: lr, beta1, ...         every method of --algorithms must have it
-  problem, graph, weights, n, seeds, seed, iterations, dtype, exchange, x1, log-every, straggler
-  problem.KEY or graph.KEY                         an option of the problem or of the graph
+  problem, graph, weights, matchings, n, seeds, seed, iterations, dtype, exchange, x1, log-every,
+  straggler, problem.KEY, graph.KEY                KEY: an option of the problem or of the graph
 VALUES is
   a list: 0,0.1,0.3                                of specifications: ring,er:p=0.7,seed=1,torus
   a list of texts with commas in them, between semicolons: "node=0,ms=1;node=0,ms=5"
-  LOW..HIGH or LOW..HIGH:K                         a logarithmic grid of K points (default two per
-                                                   decade); such ranges may be listed as well
+  LOW..HIGH or LOW..HIGH:K, also in a list         a logarithmic grid; without K two per decade
 Each point is an ordinary run in DIR/points. All points with the same number of ranks share one
 launch. The same command again, or `mpi-gt resume DIR`, runs only the points that are not done;
 with more values it adds points. Points that diverge are part of the answer.

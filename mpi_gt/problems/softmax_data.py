@@ -1,4 +1,4 @@
-"""The sources of a softmax problem's data: their names, their sizes, and files of the user's."""
+"""The sources of a classification's data: their names, their sizes, and files of the user's."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def check_source(dataset: str, data: str | None, libsvm: str | None) -> None:
         known = [*datasets.DATASETS, "synthetic"]
         raise UserError(f"unknown dataset '{dataset}'{nearest(dataset, known)}")
     if (dataset != "synthetic") + (data is not None) + (libsvm is not None) > 1:
-        raise UserError("softmax takes one of dataset, data and libsvm")
+        raise UserError("a problem takes one of dataset, data and libsvm")
 
 
 def check_sizes(

@@ -1,4 +1,4 @@
-"""Small directed and changing networks, made by hand: independent of the families of the package."""
+"""Small directed and changing networks, made by hand, independent of the package's families."""
 
 import numpy as np
 

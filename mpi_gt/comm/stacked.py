@@ -104,9 +104,7 @@ class StackedNode:
     def send(self, *vectors: Array) -> ReadyMixes:
         """Mix the vectors of all nodes."""
         self._count(sum(z[0].nbytes for z in vectors))
-        return ReadyMixes(
-            ReadyMix(self._times(self._matrix(index), z)) for index, z in enumerate(vectors)
-        )
+        return ReadyMixes(ReadyMix(self._times(z, index)) for index, z in enumerate(vectors))
 
     def send_compressed(self, *vectors: Array) -> Pairs:
         """Mix what neighbours decode of the vectors, added up as the ranks do.
@@ -122,7 +120,7 @@ class StackedNode:
                 [each.received(self.iteration, index, z[i]) for i, each in enumerate(self.encoders)]
             )
             self._count(self.encoders[0].size(z[0]))
-            pairs.append((own, ReadyMix(self._in_rank_order(self._matrix(index), own))))
+            pairs.append((own, ReadyMix(self._in_rank_order(own, index))))
         return tuple(pairs)
 
     def grad(
@@ -138,8 +136,8 @@ class StackedNode:
     ) -> Callable[[int, list[Any]], int]:
         return partial(advance, step, self, self.mix, grad, last)
 
-    def _in_rank_order(self, matrix: Array, z: Array) -> Array:
-        matrix = np.ascontiguousarray(matrix.astype(z.dtype, copy=False))
+    def _in_rank_order(self, z: Array, index: int = 0) -> Array:
+        matrix = np.ascontiguousarray(self._matrix(index).astype(z.dtype, copy=False))
         flat = np.ascontiguousarray(z).reshape(self.nodes, -1)
         mixed = np.empty_like(flat)
         if kernels.C is not None:
@@ -152,10 +150,10 @@ class StackedNode:
             mixed[i] = add(flat[np.delete(terms, place)], flat[i])
         return mixed.reshape(z.shape)
 
-    def _times(self, matrix: Array, z: Array) -> Array:
+    def _times(self, z: Array, index: int = 0) -> Array:
         if self._reproducible and kernels.C is not None:
-            return self._in_rank_order(matrix, z)
-        matrix = matrix.astype(z.dtype, copy=False)
+            return self._in_rank_order(z, index)
+        matrix = self._matrix(index).astype(z.dtype, copy=False)
         return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
 
     def mean(self, z: Array, everywhere: bool = True) -> Array:

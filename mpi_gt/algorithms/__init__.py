@@ -5,6 +5,7 @@ from .compressed import BEER, LEAD, ChocoSGD, GTAdaptiveCompressed
 from .d_adabound import DAdaBound
 from .d_amsgrad import DAMSGrad
 from .decentlam import DecentLaM
+from .directed import SGP, GTAdaptivePP, PushDIGing, PushPull
 from .dsgd import DSGD
 from .dsgd_momentum import MomentumDSGD
 from .exact_diffusion import ExactDiffusion
@@ -39,6 +40,10 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "k-gt": KGT,
     "momentum-tracking": MomentumTracking,
     "qg-dsgdm": QuasiGlobalMomentum,
+    "push-pull": PushPull,
+    "push-diging": PushDIGing,
+    "sgp": SGP,
+    "gt-adaptive-pp": GTAdaptivePP,
 }
 
 

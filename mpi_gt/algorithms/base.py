@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 
 Array = NDArray[Any]
+Graph = Literal["any", "static", "symmetric", "directed"]
 
 
 class Gradient(Protocol):
@@ -77,12 +78,33 @@ class Place(Protocol):
 
     @property
     def neighbours(self) -> tuple[int, ...]:
-        """The numbers of the neighbours, ascending (also under the name `neighbors`)."""
+        """The numbers of the neighbours, ascending (also under the name `neighbors`).
+
+        These are all nodes that it hears or that hear it, on a changing graph at any time.
+        """
+        ...
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The neighbours that this node hears."""
+        ...
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The neighbours that hear this node."""
+        ...
+
+    def layer(self, t: int) -> Any:
+        """Return the node's part of the graph at step t.
+
+        It has `sources` and `targets`, and for each kind of matrix ("A", "pull", "push") the
+        `weights` of the sources and the `own` one.
+        """
         ...
 
     @property
     def weights(self) -> Mapping[int, float]:
-        """This node's row of A: A_ij by j, for the neighbours and for the node itself."""
+        """This node's row of A: A_ij by j, for its sources and itself; of one A that stays."""
         ...
 
     @property
@@ -141,8 +163,12 @@ class Algorithm(ABC):
     """The name in tables, figures and claims; empty: the command-line name."""
     tracks: ClassVar[bool] = False
     """True if the State has `s` and `g` with mean_i s_i = mean_i g_i."""
-    graph: ClassVar[Literal["any", "static", "symmetric"]] = "any"
-    """The graphs it is for: A doubly stochastic, and maybe changing; one A; one symmetric A."""
+    graph: ClassVar[Graph] = "any"
+    """The graphs it is for: A doubly stochastic, and maybe changing; one A; one symmetric A;
+    strongly connected digraphs too, maybe changing (directed)."""
+    kinds: ClassVar[tuple[str, ...]] = ("A",)
+    """The matrix of each vector of `mix`, of which the last repeats: A (doubly stochastic), pull
+    (rows sum to one) or push (columns do)."""
 
     def __post_init__(self) -> None:
         require_positive("lr", self.lr)

@@ -63,11 +63,11 @@ class Meter:
     costs
         Sample gradients per call of `grad` and of `grad.full`.
     targets
-        The number of messages that all nodes together send in one exchange.
+        The number of messages in one exchange.
     gradient
         A function with which `grad` and `grad.full` answer.
-    neighbours
-        Those of the node whose steps are called.
+    layer
+        A function that returns, for t, the node's part of the graph, whose `sources` it hears.
     compressor
         That of `mix.compressed`, by default the algorithm's attribute.
     """
@@ -77,9 +77,9 @@ class Meter:
         algorithm: Any,
         like: Array,
         costs: tuple[int, int],
-        targets: int,
+        targets: int = 1,
         gradient: Callable[[Array], Array] = np.ones_like,
-        neighbours: Sequence[int] = (),
+        layer: Callable[[int], Any] | None = None,
         compressor: Any = None,
     ) -> None:
         self._algorithm = algorithm
@@ -88,7 +88,8 @@ class Meter:
         self._targets = targets
         self._seeds = len(like)
         self._gradient = gradient
-        self._neighbours = neighbours
+        self._layer = layer
+        self._t = 1
         self._spent = Cost(0, 0)
         with np.errstate(all="ignore"):
             self._state = algorithm.init(np.zeros_like(like), self)
@@ -97,6 +98,7 @@ class Meter:
     def step(self, t: int) -> Cost:
         """Return the cost of step t."""
         self._spent = Cost(0, 0)
+        self._t = t
         with np.errstate(all="ignore"):
             self._algorithm.step(t, self._state, _CountingMix(self), self)
         return self._spent
@@ -121,8 +123,8 @@ class Meter:
         self._spent = self._spent.plus(Cost(0, self._targets * (size // self._seeds)))
 
     def apart(self, vector: Array) -> dict[int, Array]:
-        """Return the vector as if it came from every neighbour."""
-        return dict.fromkeys(self._neighbours, vector)
+        """Return the vector as if it came from every source."""
+        return {} if self._layer is None else dict.fromkeys(self._layer(self._t).sources, vector)
 
 
 class _CountingMix:

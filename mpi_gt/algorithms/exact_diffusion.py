@@ -1,12 +1,12 @@
 """Exact diffusion, with local steps."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..fuse import fused
-from .base import Algorithm, Array, Gradient, Mix, require_interval
+from .base import Algorithm, Array, Gradient, Graph, Mix, require_interval
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ExactDiffusion(Algorithm):
     every: int = 1
 
     display_name: ClassVar[str] = "exact diffusion"
-    graph: ClassVar[Literal["any", "static", "symmetric"]] = "symmetric"
+    graph: ClassVar[Graph] = "symmetric"
 
     class State(NamedTuple):
         x: Array  # estimate

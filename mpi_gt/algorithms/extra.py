@@ -1,12 +1,12 @@
 """EXTRA, the first exact method with a constant stepsize."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..fuse import fused
-from .base import Algorithm, Array, Gradient, Mix
+from .base import Algorithm, Array, Gradient, Graph, Mix
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class EXTRA(Algorithm):
     """
 
     display_name: ClassVar[str] = "EXTRA"
-    graph: ClassVar[Literal["any", "static", "symmetric"]] = "symmetric"
+    graph: ClassVar[Graph] = "symmetric"
 
     class State(NamedTuple):
         x: Array  # estimate

@@ -1,11 +1,12 @@
 """The interface that `Node` and `StackedNode` share, and the order of the weights."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graphs import Row
+from ..graphs.network import LayerRow
 
 Array = NDArray[Any]
 
@@ -24,7 +25,10 @@ class NodeLike(Protocol):
     def broadcast_flag(self, flag: bool) -> bool: ...
 
 
-def weights_in_order(row: Row, dtype: np.dtype[Any]) -> tuple[Array, int]:
-    """Return the weights of the row in rank order, and the index of the node's own weight."""
-    place = sum(neighbour < row.node for neighbour in row.neighbours)
-    return np.insert(row.weights, place, row.own).astype(dtype), place
+def weights_in_order(
+    node: int, layer: LayerRow, kinds: Sequence[str], dtype: np.dtype[Any]
+) -> tuple[Array, int]:
+    """Return the weights of each kind in rank order, and the index of the node's own weight."""
+    place = sum(source < node for source in layer.sources)
+    rows = [np.insert(layer.weights[kind], place, layer.own[kind]) for kind in kinds]
+    return np.array(rows).astype(dtype), place

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..graphs import Row
+from ..graphs.network import LayerRow, Row
 from ..kernels.reference import NextGradient, WeightedSum
 from .base import weights_in_order
 from .compression import without_compressor
@@ -99,12 +99,16 @@ class Exchanges:
     def __init__(self, node: StackedNode, rows: Sequence[Row]) -> None:
         self._node = node
         self.rows = rows
-        self._sums: dict[tuple[int, Any, int], WeightedSum] = {}
+        self._sums: dict[tuple[int, int, str, Any, int], WeightedSum] = {}
         self._sent: list[dict[int, tuple[Array, ...]]] = []
 
     def clear(self) -> None:
         """Forget the exchanges of the last step."""
         self._sent.clear()
+
+    def _row(self, node: int) -> LayerRow:
+        """Return a node's part of this iteration's layer."""
+        return self.rows[node].layers[self._node.layer]
 
     def compressed(self, node: int, vectors: Sequence[Array]) -> tuple[list[Array], int]:
         """Return what neighbours decode of the vectors, and the bytes of the payloads."""
@@ -129,32 +133,34 @@ class Exchanges:
         self._sent[number][node] = tuple(np.array(vector) for vector in vectors)
         if size is None:
             size = sum(vector.nbytes for vector in vectors)
-        self._node.bytes_sent[node] += len(self.rows[node].neighbours) * size
+        self._node.bytes_sent[node] += len(self._row(node).targets) * size
 
     def is_complete(self, node: int, number: int) -> bool:
-        """Return whether all neighbours of this node have sent theirs."""
-        return all(j in self._sent[number] for j in self.rows[node].neighbours)
+        """Return whether all sources of this node have sent theirs."""
+        return all(j in self._sent[number] for j in self._row(node).sources)
 
     def received(self, node: int, number: int, index: int) -> dict[int, Array]:
-        """Return copies of the neighbours' vectors, by neighbour."""
+        """Return copies of the sources' vectors, by source."""
         sent = self._sent[number]
-        own = sent[node]
-        for j in self.rows[node].neighbours:
+        own, sources = sent[node], self._row(node).sources
+        for j in sources:
             if [z.shape for z in sent[j]] != [z.shape for z in own]:
                 raise RuntimeError(
                     f"node {node} mixes {len(own)} vectors of shape {own[0].shape}, "
                     f"node {j} {len(sent[j])} of shape {sent[j][0].shape}"
                 )
-        return {j: sent[j][index].copy() for j in self.rows[node].neighbours}
+        return {j: sent[j][index].copy() for j in sources}
 
     def mixed(self, node: int, number: int, index: int) -> Array:
         """Return the weighted sum, added up in rank order as on ranks."""
         own = self._sent[number][node][index]
         theirs = self.received(node, number, index)
-        key = node, own.dtype, own.size
+        kinds = self._node.kinds
+        kind = kinds[min(index, len(kinds) - 1)]
+        key = node, self._node.layer, kind, own.dtype, own.size
         if key not in self._sums:
-            weights = weights_in_order(self.rows[node], own.dtype)
-            self._sums[key] = WeightedSum(*weights, own.size)
+            (weights,), place = weights_in_order(node, self._row(node), (kind,), own.dtype)
+            self._sums[key] = WeightedSum(weights, place, own.size)
         received = np.empty((len(theirs), own.size), own.dtype)
         for row, vector in enumerate(theirs.values()):
             received[row] = vector.reshape(-1)

@@ -74,21 +74,25 @@ Pairs = tuple[tuple[Array, Any], ...]
 class CompressedMix:
     """The function `mix.compressed(z, ...)` of a node.
 
-    `make(vectors)` returns a plan with a transfer when vectors of these shapes come first.
+    `make(layer, vectors)` returns a plan with a transfer when vectors of these shapes come first on
+    the layer of this iteration, which `layer()` returns.
     """
 
-    def __init__(self, make: Callable[[Sequence[Array]], Any]) -> None:
+    def __init__(
+        self, layer: Callable[[], int], make: Callable[[int, Sequence[Array]], Any]
+    ) -> None:
+        self._layer = layer
         self._make = make
-        self._plans: dict[tuple[tuple[int, ...], ...], Any] = {}
+        self._plans: dict[tuple[int, tuple[tuple[int, ...], ...]], Any] = {}
         self._last: Any = None
 
     def __call__(self, *vectors: Array) -> Pairs:
         if self._last is not None and self._last.pending:
             raise RuntimeError("a result of the last mix was never waited for")
-        shapes = tuple(vector.shape for vector in vectors)
-        plan = self._plans.get(shapes)
+        key = self._layer(), tuple(vector.shape for vector in vectors)
+        plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[shapes] = self._make(vectors)
+            plan = self._plans[key] = self._make(key[0], vectors)
         self._last = transfer = plan.transfer
         results = transfer(*vectors)
         # copies: the next exchange overwrites the buffers, and the caller may keep its vector

@@ -15,21 +15,23 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from ..graphs.network import LayerRow
+
 Array = NDArray[Any]
 
 HEADER_WORDS = 2  # the sender's iteration and its `stop_at`, see NodeCounters
 
 
 class Message:
-    """The buffers of one message to and from every neighbour: a header and one or more vectors."""
+    """The buffers of one message to all targets and from all sources: a header and vectors."""
 
     def __init__(
-        self, neighbours: int, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
+        self, sources: int, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
     ) -> None:
         ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)]).tolist()
         payload = -(-ends[-1] * dtype.itemsize // 8)  # in words, rounded up
         self.send: Array = np.zeros(HEADER_WORDS + payload, dtype=np.int64)
-        self.receive: Array = np.zeros((neighbours, HEADER_WORDS + payload), dtype=np.int64)
+        self.receive: Array = np.zeros((sources, HEADER_WORDS + payload), dtype=np.int64)
         self.header = self.send[:HEADER_WORDS]
         self.headers = self.receive[:, :HEADER_WORDS]
         ours = self.send[HEADER_WORDS:].view(dtype)
@@ -40,7 +42,7 @@ class Message:
         )
         """The piece of the send buffer for each vector."""
         self.received = tuple(theirs[:, piece] for piece in pieces)
-        """Each vector as received: one row per neighbour, in rank order."""
+        """Each vector as received: one row per source, in rank order."""
 
     def fill(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
         """Copy header and vectors into the send buffer; the caller may then change the vectors."""
@@ -52,7 +54,10 @@ class Message:
 
 
 class Exchange(ABC):
-    """Base class: sends `message.send` to every neighbour and fills `message.receive`."""
+    """Base class: sends `message.send` to every target and fills `message.receive`.
+
+    `row` is the node's part of the layer that the communicator `comm` has as its topology.
+    """
 
     separate: ClassVar[bool] = False
     """True if each vector travels in a message of its own."""
@@ -66,9 +71,10 @@ class Exchange(ABC):
     start: Callable[[], object]
     """Starts sending all messages; the send buffers are in use until `finish`."""
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
         self.comm = comm
         self.messages = messages
+        self.sources, self.targets = row.sources, row.targets
         self.buffers = [
             ((MPI.buffer(message.send), MPI.INT64_T), (MPI.buffer(message.receive), MPI.INT64_T))
             for message in messages
@@ -76,10 +82,10 @@ class Exchange(ABC):
 
     @abstractmethod
     def finish(self, index: int) -> None:
-        """Wait until message `index` has arrived from every neighbour."""
+        """Wait until message `index` has arrived from every source."""
 
     def received_iterations(self, index: int) -> Array:
-        """Return the iteration in each neighbour's header of message `index`.
+        """Return the iteration in each source's header of message `index`.
 
         The watchdog reads it from its thread, while messages may still be arriving.
         """
@@ -94,8 +100,8 @@ class Neighbor(Exchange):
 
     blocking = True
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
         ((send, receive),) = self.buffers
         # partial, not a method: the call goes to mpi4py without a Python frame in between
         self.start = partial(comm.Neighbor_allgather, send, receive)
@@ -109,8 +115,8 @@ class Persistent(Exchange):
 
     needs = "MPI_Neighbor_allgather_init (of MPI 4)"
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
         self.requests = [
             comm.Neighbor_allgather_init(send, receive) for send, receive in self.buffers
         ]
@@ -142,18 +148,17 @@ class Nonblocking(Exchange):
 
 
 class PointToPoint(Exchange):
-    """One MPI_Isend to and one MPI_Irecv from each neighbour."""
+    """One MPI_Isend to each target and one MPI_Irecv from each source."""
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
         (self.message,) = messages
-        self.neighbours = neighbours_of(comm)
 
     def start(self) -> None:
         send, receive = self.message.send, self.message.receive
-        pairs = list(enumerate(self.neighbours))
+        pairs = list(enumerate(self.sources))
         self.requests = [self.comm.Irecv(receive[row], source=source) for row, source in pairs]
-        self.requests += [self.comm.Isend(send, dest=target) for target in self.neighbours]
+        self.requests += [self.comm.Isend(send, dest=target) for target in self.targets]
 
     def finish(self, index: int) -> None:
         MPI.Request.Waitall(self.requests)
@@ -162,12 +167,12 @@ class PointToPoint(Exchange):
 class PersistentPointToPoint(PointToPoint):
     """MPI_Send_init and MPI_Recv_init once, then a start and a wait per exchange."""
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
         send, receive = self.message.send, self.message.receive
-        pairs = list(enumerate(self.neighbours))
+        pairs = list(enumerate(self.sources))
         self.persistent = [comm.Recv_init(receive[row], source=source) for row, source in pairs]
-        self.persistent += [comm.Send_init(send, dest=target) for target in self.neighbours]
+        self.persistent += [comm.Send_init(send, dest=target) for target in self.targets]
 
     def start(self) -> None:
         MPI.Prequest.Startall(self.persistent)
@@ -186,28 +191,25 @@ class RemoteMemory(Exchange):
     The calls are MPI_Win_post, _start, _complete and _wait.
     """
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
         (self.message,) = messages
-        self.neighbours = neighbours_of(comm)
-        rows = np.arange(len(self.neighbours), dtype=np.int64)
-        own_rows = np.empty_like(rows)  # the row of this rank in each neighbour's receive buffer
-        comm.Neighbor_alltoall(rows, own_rows)
         words = self.message.send.size
-        self.targets = [
-            (neighbour, (int(row) * words, words, MPI.INT64_T))
-            for neighbour, row in zip(self.neighbours, own_rows, strict=True)
+        self.puts = [
+            (target, (place * words, words, MPI.INT64_T))
+            for target, place in zip(row.targets, row.places, strict=True)
         ]
         self.window = MPI.Win.Create(self.message.receive, disp_unit=8, comm=comm)
         everyone = comm.Get_group()
-        self.group = everyone.Incl(self.neighbours)
+        self.groups = [everyone.Incl(ranks) for ranks in (row.sources, row.targets)]
         everyone.Free()
 
     def start(self) -> None:
-        self.window.Post(self.group)
-        self.window.Start(self.group)
-        for neighbour, target in self.targets:
-            self.window.Put([self.message.send, MPI.INT64_T], neighbour, target)
+        sources, targets = self.groups
+        self.window.Post(sources)
+        self.window.Start(targets)
+        for target, place in self.puts:
+            self.window.Put([self.message.send, MPI.INT64_T], target, place)
         self.window.Complete()
 
     def finish(self, index: int) -> None:
@@ -215,7 +217,8 @@ class RemoteMemory(Exchange):
 
     def free(self) -> None:
         self.window.Free()
-        self.group.Free()
+        for group in self.groups:
+            group.Free()
 
 
 class Allgather(Exchange):
@@ -224,44 +227,37 @@ class Allgather(Exchange):
     blocking = True
     to_all = True
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
         (self.message,) = messages
-        self.neighbours = neighbours_of(comm)
+        self.rows = list(row.sources)
         self.everyone = np.zeros((comm.size, self.message.send.size), dtype=np.int64)
 
     def start(self) -> None:
         self.comm.Allgather([self.message.send, MPI.INT64_T], [self.everyone, MPI.INT64_T])
-        self.message.receive[:] = self.everyone[self.neighbours]
+        self.message.receive[:] = self.everyone[self.rows]
 
     def finish(self, index: int) -> None:
         pass
 
     def received_iterations(self, index: int) -> Array:
-        return self.everyone[self.neighbours, 0]
+        return self.everyone[self.rows, 0]
 
 
 class Pickle(Exchange):
     """Pickled Python objects, as most Python packages send them: made to be measured, not used."""
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
         (self.message,) = messages
-        self.neighbours = neighbours_of(comm)
 
     def start(self) -> None:
-        self.requests = [self.comm.isend(self.message.send, target) for target in self.neighbours]
+        self.requests = [self.comm.isend(self.message.send, target) for target in self.targets]
 
     def finish(self, index: int) -> None:
-        for row, source in enumerate(self.neighbours):
+        for row, source in enumerate(self.sources):
             self.message.receive[row] = self.comm.recv(source=source)
         MPI.Request.waitall(self.requests)
-
-
-def neighbours_of(comm: MPI.Distgraphcomm) -> list[int]:
-    """Return the ranks of the neighbours, in the order of the receive buffer's rows."""
-    sources, _, _ = comm.Get_dist_neighbors()
-    return list(sources)
 
 
 EXCHANGES: dict[str, type[Exchange]] = {

@@ -9,10 +9,11 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..graphs import Row
+from ..graphs.network import Row, Turns
 from ..kernels import Mix, NextGradient, NodeCounters, Transfer, advance
 from ..kernels.reference import add_in_order
-from .collective import idle_barrier, on_every_rank
+from .agreement import agreed_row
+from .collective import idle_barrier
 from .compression import CompressedMix, Encoder, without_compressor
 from .exchange import Exchange
 from .plan import CompressedPlan, Plan
@@ -30,32 +31,63 @@ class Node(NodeCounters):
     """
 
     def __init__(self, comm: MPI.Intracomm, row: Row, exchange_class: type[Exchange]) -> None:
-        self.row = row
         self.exchange_class = exchange_class
         self.world = comm.Dup()
         self.nodes = comm.size
         self.is_root = comm.rank == 0
-        self.make_plan: Callable[[Node, Sequence[Array]], Plan] = Plan
+        self.make_plan: Callable[..., Plan] = Plan
         self.make_compressed_plan: Callable[..., CompressedPlan] = CompressedPlan
         self.rank = comm.rank
-        self.restart()
         self._barrier: MPI.Request | None = None
-        self._plans: list[Plan] = []
+        self.plans: list[Plan] = []
         self._word = np.zeros(1, np.int64)
-        self.mix = Mix(self._transfer_for)
-        """Sends vectors to the neighbours in one exchange and returns one pending result each."""
-        self.compress_with(None)
+        self._mixes: dict[tuple[str, ...], Mix] = {}
+        self.restart()
         try:
-            self._require_agreement()
+            self.row = agreed_row(self.world, row)
+            self.graph_comms = self._make_graph_comms()
         except UserError:
             self.world.Free()
             raise
-        self.graph_comm: MPI.Distgraphcomm = self.world.Create_dist_graph_adjacent(
-            row.neighbours, row.neighbours, reorder=False
-        )
+        self.mix_by(("A",))
+        self.compress_with(None)
+
+    def _make_graph_comms(self) -> list[MPI.Distgraphcomm]:
+        """Return a communicator for each layer, with the arcs of that layer as its topology."""
+        made: list[MPI.Distgraphcomm] = []
+        try:
+            for layer in self.row.layers:
+                made.append(
+                    self.world.Create_dist_graph_adjacent(
+                        layer.sources, layer.targets, reorder=False
+                    )
+                )
+        except MPI.Exception as error:  # MPICH has room for some 2000 communicators
+            raise UserError(
+                f"this MPI cannot make the communicators of {len(self.row.layers)} layers: "
+                f"{error.Get_error_string()}; use a graph of fewer layers"
+            ) from None
+        return made
+
+    @property
+    def turns(self) -> Turns:
+        """Return which layer each iteration uses."""
+        return self.row.turns
+
+    @property
+    def layer(self) -> int:
+        """Return the number of this iteration's layer."""
+        return self.row.turns.at(self.iteration)
+
+    @property
+    def graph_comm(self) -> MPI.Distgraphcomm:
+        """Return the communicator of this iteration's layer."""
+        return self.graph_comms[self.layer]
 
     def restart(self) -> None:
         """Set the counters to zero before the next algorithm begins."""
+        for plan in self.plans:
+            plan.transfer.calls = 0
         self.iteration = 0
         self.bytes_sent = 0
         self.gradients = 0
@@ -66,30 +98,23 @@ class Node(NodeCounters):
         """Forget the agreed stop or save. All ranks call it after the same iteration."""
         self.stop_at = NEVER
 
-    def _require_agreement(self) -> None:
-        """Raise UserError on all ranks unless both ends of every edge have it, with equal weights.
+    def mix_by(self, kinds: Sequence[str]) -> None:
+        """Set the matrices of the next method: one for each vector of `mix`, the last repeats."""
+        self._kinds = tuple(kinds)
+        mix = self._mixes.get(self._kinds)
+        if mix is None:
+            turns = self.row.turns
+            by_turns = turns.at if turns.seed is not None else None
+            mix = Mix(self, partial(self._transfer_for, self._kinds), turns.layers, by_turns)
+            self._mixes[self._kinds] = mix
+        self.mix = mix
+        """Sends vectors to the neighbours in one exchange and returns one pending result each."""
 
-        With an edge that only one end knows, the first exchange would hang.
-        """
-        ours = np.full(self.nodes, np.nan)
-        ours[list(self.row.neighbours)] = self.row.weights
-        theirs = np.empty_like(ours)
-        self.world.Alltoall(ours, theirs)
-        differing = np.nonzero(~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))[0]
-        error = None
-        if self.row.node != self.world.rank:
-            error = f"rank {self.world.rank} was given the row of node {self.row.node}"
-        elif len(differing):
-            j = differing[0]
-            error = (
-                f"nodes {self.row.node} and {j} disagree on the edge between them: "
-                f"the weights are {ours[j]} and {theirs[j]} (nan: no edge)"
-            )
-        on_every_rank(self.world, lambda: _raise_if(error))
-
-    def _transfer_for(self, *vectors: Array) -> Transfer:
-        plan = self.make_plan(self, vectors)
-        self._plans.append(plan)
+    def _transfer_for(
+        self, kinds: tuple[str, ...], layer: int, vectors: tuple[Array, ...]
+    ) -> Transfer:
+        plan = self.make_plan(self, layer, vectors, kinds)
+        self.plans.append(plan)
         return plan.transfer
 
     def compress_with(self, encoders: Sequence[Encoder] | None) -> None:
@@ -98,13 +123,14 @@ class Node(NodeCounters):
             self.mix.compressed = without_compressor
             return
         (encoder,) = encoders
+        kinds = self._kinds
 
-        def make(vectors: Sequence[Array]) -> CompressedPlan:
-            plan = self.make_compressed_plan(self, vectors, encoder)
-            self._plans.append(plan)
+        def make(layer: int, vectors: Sequence[Array]) -> CompressedPlan:
+            plan = self.make_compressed_plan(self, layer, vectors, kinds, encoder)
+            self.plans.append(plan)
             return plan
 
-        self.mix.compressed = CompressedMix(make)
+        self.mix.compressed = CompressedMix(lambda: self.layer, make)
 
     def grad(
         self,
@@ -129,11 +155,12 @@ class Node(NodeCounters):
 
         A transfer calls it only if a received header differs from the one that was sent.
         """
-        for neighbour, (iteration, stop_at) in zip(self.row.neighbours, headers, strict=True):
+        sources = self.row.layers[self.layer].sources
+        for source, (iteration, stop_at) in zip(sources, headers, strict=True):
             if iteration != self.iteration:
                 raise RuntimeError(
                     f"node {self.row.node} is at iteration {self.iteration}, but the message "
-                    f"from node {neighbour} is of iteration {iteration}"
+                    f"from node {source} is of iteration {iteration}"
                 )
             self.stop_at = min(self.stop_at, int(stop_at))
         self.due = min(self.due, self.stop_at >> 1)
@@ -233,12 +260,8 @@ class Node(NodeCounters):
         """
         self.finish_barrier()
         idle_barrier(self.world)
-        for plan in self._plans:
+        for plan in self.plans:
             plan.free()
-        self.graph_comm.Free()
+        for comm in self.graph_comms:
+            comm.Free()
         self.world.Free()
-
-
-def _raise_if(error: str | None) -> None:
-    if error is not None:
-        raise UserError(error)

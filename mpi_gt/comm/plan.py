@@ -1,4 +1,4 @@
-"""Plans: buffers and requests for mixing vectors of given shapes, made once and used per call."""
+"""Plans: buffers and requests for mixing vectors on one layer, made once and used per call."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,16 +35,16 @@ class PendingEach:
     """The vectors of all neighbours, pending until `wait()` returns them by neighbour."""
 
     def __init__(
-        self, transfer: Transfer, index: int, neighbours: Sequence[int], shape: tuple[int, ...]
+        self, transfer: Transfer, index: int, sources: Sequence[int], shape: tuple[int, ...]
     ) -> None:
         self._transfer = transfer
         self._index = index
-        self._neighbours = neighbours
+        self._sources = sources
         self._shape = shape
 
     def wait(self) -> dict[int, Array]:
         rows = self._transfer.receive(self._index)
-        return {j: row.reshape(self._shape) for j, row in zip(self._neighbours, rows, strict=True)}
+        return {j: row.reshape(self._shape) for j, row in zip(self._sources, rows, strict=True)}
 
 
 class PendingEaches(tuple[PendingEach, ...]):
@@ -56,9 +56,14 @@ class PendingEaches(tuple[PendingEach, ...]):
 
 
 class Plan:
-    """The messages, the exchange and the transfer for mixing vectors of given shapes."""
+    """The messages, the exchange and the transfer for mixing vectors of given shapes on a layer.
 
-    def __init__(self, node: "Node", vectors: Sequence[Array]) -> None:
+    `kinds` are the matrices of the vectors; the last one repeats.
+    """
+
+    def __init__(
+        self, node: "Node", layer: int, vectors: Sequence[Array], kinds: Sequence[str]
+    ) -> None:
         if not 1 <= len(vectors) <= MOST_VECTORS:
             raise ValueError(f"mix takes 1 to {MOST_VECTORS} vectors, not {len(vectors)}")
         self._node = node
@@ -66,26 +71,29 @@ class Plan:
         if dtype not in (np.float64, np.float32):
             raise TypeError(f"mix takes vectors of float64 or float32, not of {dtype}")
         counts = [1] * len(vectors) if node.exchange_class.separate else [len(vectors)]
-        degree = len(node.row.neighbours)
+        self.row = row = node.row.layers[layer]
+        degree = len(row.sources)
         slices = [slice(start, start + counts[0]) for start in range(0, len(vectors), counts[0])]
         shapes = [vector.shape for vector in vectors]
         self._messages = [self._message(degree, vectors[own], own.start) for own in slices]
-        self._exchange = node.exchange_class(node.graph_comm, self._messages)
+        self._exchange = node.exchange_class(node.graph_comms[layer], self._messages, row)
         self._slices = list(zip(self._messages, slices, strict=True))
         start, finish = self._calls()
+        self.payload = self._payload(vectors)
+        """The bytes that go to each target, without headers and padding."""
         self.transfer = Transfer(
             node,
             self,
             tuple(self._buffers(message) for message in self._messages),
-            *weights_in_order(node.row, dtype),
-            degree * self._payload(vectors),
+            *weights_in_order(node.row.node, row, kinds, dtype),
+            len(row.targets) * self.payload,
             start,
             finish,
             self._fill,
         )
         results = PendingMixes(PendingMix(self.transfer, index) for index in range(len(vectors)))
         results.each = PendingEaches(
-            PendingEach(self.transfer, index, node.row.neighbours, shape)
+            PendingEach(self.transfer, index, row.sources, shape)
             for index, shape in enumerate(shapes)
         )
         self.transfer.results = results
@@ -99,7 +107,7 @@ class Plan:
         return message.header, message.headers, message.slots, message.received
 
     def _payload(self, vectors: Sequence[Array]) -> int:
-        """Return the bytes that go to each neighbour, without headers and padding."""
+        """Return the bytes of one message."""
         return sum(vector.size * vectors[0].dtype.itemsize for vector in vectors)
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
@@ -116,12 +124,12 @@ class Plan:
             message.fill(self._node.iteration, self._node.stop_at, vectors[own])
 
     def silent(self) -> list[int]:
-        """Return the neighbours whose message of this iteration is not in the receive buffers."""
+        """Return the sources whose message of this iteration is not in the receive buffers."""
         received = [
             self._exchange.received_iterations(index) for index in range(len(self._messages))
         ]
         stale = np.any([each != self._node.iteration for each in received], axis=0)
-        return [j for j, late in zip(self._node.row.neighbours, stale, strict=True) if late]
+        return [j for j, late in zip(self.row.sources, stale, strict=True) if late]
 
     def free(self) -> None:
         self._exchange.free()
@@ -134,14 +142,21 @@ class CompressedPlan(Plan):
     what the neighbours will decode; finishing it decodes what has come.
     """
 
-    def __init__(self, node: "Node", vectors: Sequence[Array], encoder: Encoder) -> None:
+    def __init__(
+        self,
+        node: "Node",
+        layer: int,
+        vectors: Sequence[Array],
+        kinds: Sequence[str],
+        encoder: Encoder,
+    ) -> None:
         self._encoder = encoder
         self._sizes = [encoder.size(vector) for vector in vectors]
-        degree = len(node.row.neighbours)
+        degree = len(node.row.layers[layer].sources)
         self.own = [np.zeros(vector.shape, vectors[0].dtype) for vector in vectors]
         self._theirs = [np.zeros((degree, *own.shape), own.dtype) for own in self.own]
         self._vectors: dict[int, range] = {}  # the numbers of each message's vectors
-        super().__init__(node, vectors)
+        super().__init__(node, layer, vectors, kinds)
 
     def _message(self, degree: int, vectors: Sequence[Array], first: int) -> Message:
         numbers = range(first, first + len(vectors))

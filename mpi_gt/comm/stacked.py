@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
+from ..graphs.network import Arcs
 from ..kernels.reference import NextGradient, WeightedSum, advance
 from ..problems.base import Problem
 from .compression import Encoder, Pairs, without_compressor
@@ -39,19 +40,42 @@ class ReadyMixes(tuple[ReadyMix, ...]):
 class StackedNode:
     """All nodes at once, with the interface of Node.
 
-    `reproducible`: mix in the order of the ranks, which takes the compiled kernels, not by a BLAS.
+    `arcs` are the layers of the graph. `reproducible`: mix in the order of the ranks, which takes
+    the compiled kernels, not by a BLAS.
     """
 
     is_root = True
     rank = 0
 
-    def __init__(self, matrix: Array, degrees: Array, reproducible: bool = False) -> None:
-        self._matrix = matrix
+    def __init__(self, arcs: Arcs, reproducible: bool = False) -> None:
+        self._arcs = arcs
         self._reproducible = reproducible
-        self._degrees = degrees
-        self.nodes = len(matrix)
+        self._matrices: dict[tuple[int, str], Array] = {}
+        self.nodes = arcs.layers[0].nodes
+        self.turns = arcs.turns
+        self.kinds: tuple[str, ...] = ("A",)
         self.encoders: Sequence[Encoder] | None = None
         self.restart()
+
+    @property
+    def layer(self) -> int:
+        """Return the number of this iteration's layer."""
+        return self.turns.at(self.iteration)
+
+    def mix_by(self, kinds: Sequence[str]) -> None:
+        """Set the matrices of the next method: one for each vector of `mix`, the last repeats."""
+        self.kinds = tuple(kinds)
+
+    def _matrix(self, index: int) -> Array:
+        """Return the matrix of this iteration for a vector of that number."""
+        key = self.layer, self.kinds[min(index, len(self.kinds) - 1)]
+        if key not in self._matrices:
+            self._matrices[key] = self._arcs.layers[key[0]].matrix(key[1])
+        return self._matrices[key]
+
+    def _count(self, size: int) -> None:
+        """Add the bytes of a message of that size from each node to its targets."""
+        self.bytes_sent += self._arcs.layers[self.layer].out_degrees * size
 
     def restart(self) -> None:
         self.iteration = 0
@@ -79,9 +103,8 @@ class StackedNode:
 
     def send(self, *vectors: Array) -> ReadyMixes:
         """Mix the vectors of all nodes."""
-        for z in vectors:
-            self.bytes_sent += self._degrees * z[0].nbytes
-        return ReadyMixes(ReadyMix(self._times(z)) for z in vectors)
+        self._count(sum(z[0].nbytes for z in vectors))
+        return ReadyMixes(ReadyMix(self._times(z, index)) for index, z in enumerate(vectors))
 
     def send_compressed(self, *vectors: Array) -> Pairs:
         """Mix what neighbours decode of the vectors, added up as the ranks do.
@@ -96,8 +119,8 @@ class StackedNode:
             own = np.stack(
                 [each.received(self.iteration, index, z[i]) for i, each in enumerate(self.encoders)]
             )
-            self.bytes_sent += self._degrees * self.encoders[0].size(z[0])
-            pairs.append((own, ReadyMix(self._in_rank_order(own))))
+            self._count(self.encoders[0].size(z[0]))
+            pairs.append((own, ReadyMix(self._in_rank_order(own, index))))
         return tuple(pairs)
 
     def grad(
@@ -113,8 +136,8 @@ class StackedNode:
     ) -> Callable[[int, list[Any]], int]:
         return partial(advance, step, self, self.mix, grad, last)
 
-    def _in_rank_order(self, z: Array) -> Array:
-        matrix = np.ascontiguousarray(self._matrix.astype(z.dtype, copy=False))
+    def _in_rank_order(self, z: Array, index: int = 0) -> Array:
+        matrix = np.ascontiguousarray(self._matrix(index).astype(z.dtype, copy=False))
         flat = np.ascontiguousarray(z).reshape(self.nodes, -1)
         mixed = np.empty_like(flat)
         if kernels.C is not None:
@@ -127,10 +150,10 @@ class StackedNode:
             mixed[i] = add(flat[np.delete(terms, place)], flat[i])
         return mixed.reshape(z.shape)
 
-    def _times(self, z: Array) -> Array:
+    def _times(self, z: Array, index: int = 0) -> Array:
         if self._reproducible and kernels.C is not None:
-            return self._in_rank_order(z)
-        matrix = self._matrix.astype(z.dtype, copy=False)
+            return self._in_rank_order(z, index)
+        matrix = self._matrix(index).astype(z.dtype, copy=False)
         return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
 
     def mean(self, z: Array, everywhere: bool = True) -> Array:

@@ -19,15 +19,23 @@ AUTO_CANDIDATES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p
 
 
 class ExchangeTimer:
-    """One exchange of two vectors, `payload` bytes together, as a step sends x and s."""
+    """One exchange of two vectors, `payload` bytes together, as a step sends x and s.
+
+    On a changing graph the layers take turns.
+    """
 
     def __init__(self, node: Node, exchange_class: type[Exchange], payload: int) -> None:
         self._node = node
         counts = (1, 1) if exchange_class.separate else (2,)
         shape, double = (max(1, payload // 16),), np.dtype(np.float64)
-        degree = len(node.row.neighbours)
-        self._messages = [Message(degree, [shape] * count, double) for count in counts]
-        self._exchange = exchange_class(node.graph_comm, self._messages)
+        self._layers = [
+            (row, [Message(len(row.sources), [shape] * count, double) for count in counts])
+            for row in node.row.layers
+        ]
+        self._exchanges = [
+            exchange_class(comm, messages, row)
+            for comm, (row, messages) in zip(node.graph_comms, self._layers, strict=True)
+        ]
         self._indices = range(len(counts))
 
     def check(self, mark: int) -> None:
@@ -35,43 +43,44 @@ class ExchangeTimer:
 
         Collective: every rank calls it. Calls with different marks send different numbers.
         """
-        for index, message in enumerate(self._messages):
-            message.send[:] = self._pattern(self._node.row.node, mark, index, message)
-            message.receive[:] = -1
-        self._exchange_once()
-        for index, message in enumerate(self._messages):
-            for row, neighbour in zip(message.receive, self._node.row.neighbours, strict=True):
-                if not np.array_equal(row, self._pattern(neighbour, mark, index, message)):
-                    raise RuntimeError(
-                        f"node {self._node.row.node} received other numbers from node "
-                        f"{neighbour} than that node sent"
-                    )
+        for (row, messages), exchange in zip(self._layers, self._exchanges, strict=True):
+            for index, message in enumerate(messages):
+                message.send[:] = self._pattern(self._node.row.node, mark, index, message)
+                message.receive[:] = -1
+            exchange.start()
+            for index in self._indices:
+                exchange.finish(index)
+            for index, message in enumerate(messages):
+                for received, source in zip(message.receive, row.sources, strict=True):
+                    if not np.array_equal(received, self._pattern(source, mark, index, message)):
+                        raise RuntimeError(
+                            f"node {self._node.row.node} received other numbers from node "
+                            f"{source} than that node sent"
+                        )
 
     def _pattern(self, node: int, mark: int, index: int, message: Message) -> Array:
         size = message.send.size - HEADER_WORDS
         words = np.arange(size, dtype=np.int64) * (mark + 1) + 1000003 * node + index
         return np.concatenate([np.array([mark, node], dtype=np.int64), words])
 
-    def _exchange_once(self) -> None:
-        self._exchange.start()
-        for index in self._indices:
-            self._exchange.finish(index)
-
     def seconds(self, count: int) -> float:
-        """Return this rank's mean time of `count` exchanges in a row.
+        """Return this rank's mean time of `count` exchanges in a row, on each layer.
 
         Collective: every rank calls it.
         """
-        start, finish, indices = self._exchange.start, self._exchange.finish, self._indices
+        indices = self._indices
+        calls = [(exchange.start, exchange.finish) for exchange in self._exchanges]
         began = time.perf_counter()
         for _ in range(count):
-            start()
-            for index in indices:
-                finish(index)
-        return (time.perf_counter() - began) / count
+            for start, finish in calls:
+                start()
+                for index in indices:
+                    finish(index)
+        return (time.perf_counter() - began) / (count * len(calls))
 
     def free(self) -> None:
-        self._exchange.free()
+        for exchange in self._exchanges:
+            exchange.free()
 
 
 def unavailable_reason(

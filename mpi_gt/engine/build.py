@@ -19,7 +19,7 @@ from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
 from ..user_classes import call_user_code, construct, is_custom
 from .contracts import Costs, costs_of, largest, require_graph
-from .extent import Extent, extents_of
+from .extent import Extent, extents_of, targets_of
 from .extra_columns import NO_EXTRA, ExtraColumns
 from .place import MethodPlace
 from .start import first_estimate, read_starts
@@ -57,7 +57,7 @@ class Experiment:
     facts: dict[str, Any]  # on root: the facts of graph, problem and machine for run.json
     directory: Path | None  # the run directory, by the path that root sees
     identity: str  # the hash of the run's identity
-    hosts: list[str] = field(default_factory=list)  # of the neighbours
+    hosts: dict[int, str] = field(default_factory=dict)  # by neighbour
     constants: Array | None = None  # this node's problem constants, for an audit
     trials: dict[str, Trial] = field(default_factory=dict)
     """The findings of trying out each algorithm that is a user's own class."""
@@ -113,7 +113,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         if is_custom(config.problem) or own.trials:
             require_agreement(config.parse_problem()[0], comm.allgather(own.agreement))
             costs = largest(comm.allgather(costs))
-        targets = sum(comm.allgather(len(row.neighbours))) if config.budget else 0
+        targets = targets_of(comm, row) if config.budget else []
         extents = on_every_rank(
             comm, lambda: extents_of(config, own.entries, own.place, costs, targets)
         )
@@ -140,7 +140,7 @@ def _plan(
 
     n = len(ranks)
     network = build_network(config.graph, config.weights, n, config.matchings)
-    require_graph(config.entries(), network.matrix)
+    require_graph(config.entries(), network.arcs)
     facts.update(machine.run_facts(ranks, config.reproducible), graph=network.facts())
     identity, directory = identify(config, network.digest(), facts)
     parts = _problem_parts(config, n)
@@ -150,7 +150,7 @@ def _plan(
     hosts = facts["hosts"]
     rows = [network.row(node) for node in range(n)]
     return [
-        (row, parts[row.node], starts[row.node], [hosts[j] for j in row.neighbours],
+        (row, parts[row.node], starts[row.node], {j: hosts[j] for j in row.neighbours},
          identity, directory)
         for row in rows
     ]  # fmt: skip
@@ -212,7 +212,10 @@ def build_stacked(config: RunConfig) -> Experiment:
     from .identity import identify
 
     network = build_network(config.graph, config.weights, n, config.matchings)
-    require_graph(config.entries(), network.matrix)
+    require_graph(config.entries(), network.arcs)
+    layers = network.arcs.layers
+    if len(layers) > 1:
+        require_memory(f"the mixing matrices of {len(layers)} layers", 8 * n * n * len(layers))
     facts = {**machine.run_facts(None, config.reproducible), "graph": network.facts()}
     at = [_place(config, node, n, part) for node, part in enumerate(_problem_parts(config, n))]
     problems: list[Any] = [_make_problem(config, place) for place in at]
@@ -238,7 +241,6 @@ def build_stacked(config: RunConfig) -> Experiment:
     facts["warnings"] += own_class_warnings(config, trials)
     identity, directory = identify(config, network.digest(), facts)
     constants = np.stack([_constants(config, each) for each in problems]) if config.audit else None
-    degrees = np.array([network.graph.degree[i] for i in range(n)])
     x1 = np.stack(firsts)
     x1.flags.writeable = False
     least = None
@@ -247,11 +249,11 @@ def build_stacked(config: RunConfig) -> Experiment:
     costs = largest([costs_of(each) for each in problems])
     return Experiment(
         config,
-        StackedNode(network.matrix, degrees, config.reproducible),
+        StackedNode(network.arcs, config.reproducible),
         StackedProblem([kept for _, kept in tried]),
-        entries, x1, facts, directory, identity, [], constants, trials, places,
+        entries, x1, facts, directory, identity, {}, constants, trials, places,
         ExtraColumns(tried[0][0].metrics, least), costs,
-        extents_of(config, entries, places[0], costs, 2 * len(network.graph.edges)),
+        extents_of(config, entries, places[0], costs, [len(each.sources) for each in layers]),
     )  # fmt: skip
 
 

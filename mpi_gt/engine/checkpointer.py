@@ -9,12 +9,29 @@ import numpy as np
 
 from ..config import RunConfig
 from ..errors import Stopped
+from ..graphs.network import Turns
 from ..rundir.atomic import storage_error
 from ..rundir.checkpoint import SLOTS, Part, as_state, part_path, write_part
 from ..rundir.layout import CHECKPOINTS
 from .stop import StopFile, StopRequest
 
 STOP, SAVE = 0, 1
+
+
+def everywhere_at(t: int, nodes: int, turns: Turns, every: int, last: int) -> int:
+    """Return an iteration by which all nodes know what one of them sends from step t on.
+
+    Layers take turns, and are used where t % every == 0. The result may be any beyond `last`.
+    """
+    if turns.seed is None:
+        return t + nodes * turns.layers * every
+    for _ in range(nodes):
+        missing = set(range(turns.layers))
+        while missing and t <= last:
+            if t % every == 0:
+                missing.discard(turns.at(t))
+            t += 1
+    return t
 
 
 class Checkpointer:
@@ -24,7 +41,9 @@ class Checkpointer:
     is 2 T to save and stop after iteration T, and 2 T + 1 to save there and continue. A rank that
     wants a checkpoint before step t names iteration t + nodes: by then every rank knows of it, for
     the distance between two nodes of a connected graph is less than the number of nodes. Where an
-    algorithm exchanges every K iterations only, that takes K times as many.
+    algorithm exchanges every K iterations only, that takes K times as many, and with P layers in
+    turn, P times: in a period at least one more node hears of it. Layers that are drawn have no
+    period, but all ranks know the draws to come: a period ends when each layer has come once.
     """
 
     def __init__(
@@ -52,6 +71,7 @@ class Checkpointer:
         self._folders_exist = False
         self._resumed: tuple[str, Part] | None = None
         self._exchange_every = 1
+        self._proposed: set[int] = set()  # actions, since the last save
 
     def resume_from(self, slot: int, part: Part) -> None:
         """Let the next algorithm begin at this part; the next checkpoint goes to the other slot."""
@@ -62,6 +82,7 @@ class Checkpointer:
         """Begin with an algorithm: its last iteration, and those from exchange to exchange."""
         self._last = last
         self._exchange_every = exchange_every
+        self._proposed.clear()
 
     def restore(self, label: str, start: Any, batch: int = 1) -> tuple[int, Any, float]:
         """Return iteration, State and seconds of the checkpoint; 0, `start` and 0.0 without one.
@@ -106,8 +127,11 @@ class Checkpointer:
             self._end_loop_early()
 
     def _propose(self, t: int, action: int) -> None:
+        if action in self._proposed:
+            return  # a later proposal would name a later iteration
+        self._proposed.add(action)
         node = self._node
-        known_at = t + node.nodes * self._exchange_every
+        known_at = everywhere_at(t, node.nodes, node.turns, self._exchange_every, self._last)
         node.stop_at = min(node.stop_at, 2 * known_at + action)
 
     def is_due(self, t: int) -> bool:
@@ -125,6 +149,7 @@ class Checkpointer:
         action = node.stop_at & 1 if t == node.stop_at >> 1 else SAVE
         if t == node.stop_at >> 1:
             node.clear_stop()
+            self._proposed.clear()
         assert self._directory is not None
         self._make_folders(self._directory)
         node.finish_barrier()  # this slot may be overwritten once all ranks have written the other

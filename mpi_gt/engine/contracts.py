@@ -1,5 +1,6 @@
 """Demands of a run's methods on its problem and graph, and the costs of its gradients."""
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,8 +11,17 @@ from ..algorithms.base import exchange_interval
 from ..compressors import Compressor
 from ..config import Entry
 from ..errors import UserError
+from ..graphs.network import KINDS, Arcs, Layer
 
 Array = NDArray[Any]
+GRAPHS = ("any", "static", "symmetric", "directed")
+"""The values of an algorithm's `graph`; see `algorithms.base.Algorithm`."""
+_LACKING = {
+    "A": "doubly stochastic weights, and this directed graph has none; "
+    "push-pull, gt-adaptive-pp, push-diging and sgp take directed graphs",
+    "pull": "weights whose rows sum to one, and this graph has none",
+    "push": "weights whose columns sum to one, and this graph has none",
+}
 Costs = tuple[int, int]
 """Sample gradients per call of `grad(x)`, and of `grad.full(x)`."""
 
@@ -28,15 +38,81 @@ def require_exact_gradient(entries: Sequence[Entry], name: str, problem: Any) ->
             )
 
 
-def require_graph(entries: Sequence[Entry], matrix: Array) -> None:
-    """Raise UserError if a method needs symmetric weights and the mixing matrix has others."""
+def kinds_of(algorithm: Any) -> tuple[str, ...]:
+    """Return the algorithm's `kinds`, ("A",) if it has none; raise UserError unless they exist."""
+    kinds = getattr(algorithm, "kinds", ("A",))
+    if not isinstance(kinds, tuple) or not kinds or not set(kinds) <= set(KINDS):
+        name = type(algorithm).__name__
+        raise UserError(f"{name}.kinds must be a tuple of {', '.join(KINDS)}, not {kinds!r}")
+    return kinds
+
+
+def require_graph(entries: Sequence[Entry], arcs: Arcs) -> None:
+    """Raise UserError if a method needs another graph, or other weights, than there are."""
     for entry in entries:
         wanted = getattr(entry.algorithm, "graph", "any")
-        if wanted == "symmetric" and not np.array_equal(matrix, matrix.T):
+        if wanted not in GRAPHS:
+            raise UserError(f"{entry.label}: graph must be one of {', '.join(GRAPHS)}")
+        changing = len(arcs.layers) > 1
+        if changing and wanted in ("static", "symmetric"):
+            raise UserError(
+                f"{entry.label} needs a graph that stays the same, and this one has "
+                f"{len(arcs.layers)} layers; gt-adaptive, gt, dsgd and push-pull take changing ones"
+            )
+        for kind in kinds_of(entry.algorithm):
+            if any(kind not in layer.weights for layer in arcs.layers):
+                raise UserError(f"{entry.label} needs {_LACKING[kind]}")
+        if wanted == "symmetric" and not _is_symmetric(arcs.layers[0]):
             raise UserError(
                 f"{entry.label} needs symmetric weights, and those of this graph are not; "
                 "gt and gt-adaptive take any doubly stochastic weights"
             )
+        if changing:
+            _require_layers_in_turn(entry, arcs)
+
+
+def _is_symmetric(layer: Layer) -> bool:
+    order = np.lexsort((layer.receivers, layer.sources))
+    pairs = (
+        (layer.sources[order], layer.receivers),
+        (layer.receivers[order], layer.sources),
+        (layer.weights["A"][order], layer.weights["A"]),
+    )
+    return all(np.array_equal(*pair) for pair in pairs)
+
+
+def _require_layers_in_turn(entry: Entry, arcs: Arcs) -> None:
+    """Raise UserError if the layers in which a method exchanges do not join all nodes.
+
+    With exchanges every K iterations and P layers in turn, some layers are never used if K and P
+    have a common divisor.
+    """
+    every, count = exchange_interval(entry.algorithm), len(arcs.layers)
+    if arcs.turns.seed is not None or math.gcd(every, count) == 1:
+        return
+    used = [
+        arcs.layers[k]
+        for k in sorted({(t - 1) % count for t in range(every, every * count + 1, every)})
+    ]
+    tails = np.concatenate([layer.sources for layer in used])
+    heads = np.concatenate([layer.receivers for layer in used])
+    nodes = used[0].nodes
+    if not (_reaches_all(tails, heads, nodes) and _reaches_all(heads, tails, nodes)):
+        raise UserError(
+            f"{entry.label} exchanges every {every} iterations, and so uses {len(used)} of the "
+            f"{count} layers only, which do not join all nodes; take an `every` that has no common "
+            f"divisor with {count}"
+        )
+
+
+def _reaches_all(tails: Array, heads: Array, nodes: int) -> bool:
+    """Return whether paths along the arcs lead from node 0 to every node."""
+    reached = np.zeros(nodes, bool)
+    reached[0] = True
+    count = 0
+    while count != (count := int(np.count_nonzero(reached))):
+        reached[heads[reached[tails]]] = True
+    return count == nodes
 
 
 def costs_of(problem: Any) -> Costs:

@@ -1,6 +1,6 @@
 """The length of each method's run: by --iterations, or until its budget is spent."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import numpy as np
 from ..algorithms.base import exchange_interval, round_up
 from ..algorithms.budget import Budget, Cost, Meter, iterations_within
 from ..config import Entry, RunConfig
+from ..graphs.network import Row, Turns
 from ..user_classes import call_user_code
 from .contracts import Costs
 from .place import MethodPlace, Placed
@@ -26,51 +27,63 @@ def extents_of(
     entries: list[Entry],
     place: MethodPlace,
     costs: Costs,
-    targets: int,
+    targets: Sequence[int],
 ) -> dict[str, Extent]:
     """Return the extent of each method, by label.
 
-    `targets` is the number of messages that all nodes together send in one exchange. All ranks
-    get the same answer. Raises UserError for a method that would never spend its budget.
+    `targets` are the numbers of messages that all nodes together send in one exchange, by layer.
+    All ranks get the same answer. Raises UserError for a method that would never spend its budget.
     """
     extents = {}
     for entry in entries:
         iterations = config.iterations
         if config.budget is not None:
             limit = Budget.of(config.budget)
-            meter = _meter(config, entry, place, costs, targets)
+            meter = _meter(config, entry, place, costs)
             phase = getattr(entry.algorithm, "phase", None)
             if phase is None and (every := exchange_interval(entry.algorithm)) > 1:
                 phase = partial(_exchanges, every)
-            step = partial(_cost_of_step, entry, meter)
+            if limit.bytes and len(set(targets)) > 1:
+                phase = partial(_phase_and_layer, phase, place.row.turns)
+            step = partial(_cost_of_step, entry, meter, place.row.turns, targets)
             iterations = iterations_within(limit, meter.start, step, phase, iterations, entry.label)
         extents[entry.label] = Extent(iterations, _log_interval(config, entry, iterations))
     return extents
 
 
-def _cost_of_step(entry: Entry, meter: Meter, t: int) -> Cost:
-    return call_user_code(f"{entry.label}.step", lambda: meter.step(t), entry.custom)
+def targets_of(comm: Any, row: Row) -> list[int]:
+    """Return the number of messages that all nodes send in one exchange, by layer. Collective."""
+    counts = comm.allgather([len(layer.targets) for layer in row.layers])
+    return [sum(layer) for layer in zip(*counts, strict=True)]
+
+
+def _cost_of_step(entry: Entry, meter: Meter, turns: Turns, targets: Sequence[int], t: int) -> Cost:
+    """Return the cost of step t, for which the meter counts the bytes of one message."""
+    cost = call_user_code(f"{entry.label}.step", lambda: meter.step(t), entry.custom)
+    return Cost(cost.gradients, cost.bytes * targets[turns.at(t)])
+
+
+def _phase_and_layer(phase: Callable[[int], Hashable] | None, turns: Turns, t: int) -> Hashable:
+    return (None if phase is None else phase(t)), turns.at(t)
 
 
 def _exchanges(every: int, t: int) -> bool:
     return t % every == 0
 
 
-def _meter(
-    config: RunConfig, entry: Entry, place: MethodPlace, costs: Costs, targets: int
-) -> Meter:
+def _meter(config: RunConfig, entry: Entry, place: MethodPlace, costs: Costs) -> Meter:
     """Return what measures the costs of a method's steps; a user's class gets real gradients."""
     dim = int(place.problem.dim)
     if not entry.custom:
         like = np.zeros((1, dim), config.numpy_dtype)
-        return Meter(entry.algorithm, like, costs, targets)
+        return Meter(entry.algorithm, like, costs)
     like = np.zeros((config.seeds, dim), config.numpy_dtype)
     gradient = partial(place.problem.gradient, 1)
     placed = Placed(entry.algorithm, place)
     compressor = getattr(entry.algorithm, "compressor", None)
     return call_user_code(
         f"{entry.label}.init",
-        lambda: Meter(placed, like, costs, targets, gradient, place.neighbours, compressor),
+        lambda: Meter(placed, like, costs, 1, gradient, place.layer, compressor),
     )
 
 

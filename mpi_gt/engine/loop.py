@@ -18,7 +18,7 @@ from ..problems.straggler import Straggler
 from ..user_classes import call_user_code
 from .build import Experiment
 from .checkpointer import Checkpointer
-from .contracts import full_gradient
+from .contracts import full_gradient, kinds_of
 from .metrics import measure
 from .place import MethodPlace, Placed
 from .user_code.guard import GuardedAlgorithm
@@ -90,6 +90,7 @@ class Method:
                 return Placed(algorithm, place)
             return GuardedAlgorithm(entry.label, algorithm, trial.counts, place)
 
+        experiment.node.mix_by(kinds_of(entry.algorithm))
         experiment.node.compress_with(_encoders(entry.algorithm, places))
         plain = Placed(entry.algorithm, places[0])
         self._recordable: Placed | None = plain

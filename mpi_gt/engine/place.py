@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..graphs import Row
+from ..graphs.network import LayerRow, Row
 from ..problems.base import Constant, Constants, Draws, Place
 from ..user_classes import call_user_code
 
@@ -53,10 +53,27 @@ class MethodPlace:
 
     neighbors = neighbours
 
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return self.row.sources
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return self.row.targets
+
+    def layer(self, t: int) -> LayerRow:
+        return self.row.layers[self.row.turns.at(t)]
+
     @cached_property
     def weights(self) -> Mapping[int, float]:
-        weights = dict(zip(self.row.neighbours, self.row.weights.tolist(), strict=True))
-        weights[self.node] = self.row.own
+        first, *others = self.row.layers
+        if others or "A" not in first.weights:
+            raise UserError(
+                "place.weights is the row of one matrix A, and this graph changes or has none: "
+                "place.layer(t).weights has those of step t, by kind"
+            )
+        weights = dict(zip(first.sources, first.weights["A"].tolist(), strict=True))
+        weights[self.node] = first.own["A"]
         return MappingProxyType(dict(sorted(weights.items())))
 
     @cached_property

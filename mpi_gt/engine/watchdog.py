@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ class Watchdog:
     def __init__(self, comm: Any) -> None:
         self._comm = comm
         self._node: Any = None
-        self._hosts: Sequence[str] = ()  # of the neighbours
+        self._hosts: Mapping[int, str] = {}  # by neighbour
         self._limit = 0.0
         self._directory: Path | None = None
         self._tick = 1.0
@@ -57,8 +57,8 @@ class Watchdog:
             self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
             self._thread.start()
 
-    def attach(self, node: Any, directory: Path | None, hosts: Sequence[str]) -> None:
-        """Watch the waits of this node as well; `hosts` are those of its neighbours."""
+    def attach(self, node: Any, directory: Path | None, hosts: Mapping[int, str]) -> None:
+        """Watch the waits of this node as well; `hosts` holds the host of each neighbour."""
         self._directory, self._hosts = directory, hosts
         self._node = node
 
@@ -162,10 +162,8 @@ class Watchdog:
     def _report(self, waiting: Any, waited: float) -> dict[str, Any]:
         node, neighbours, silent = self._node, [], _silent(waiting)
         if not _is_collective(waiting):
-            neighbours = [
-                {"node": j, "host": host}
-                for j, host in zip(node.row.neighbours, self._hosts, strict=True)
-            ]
+            ends = {*waiting.row.sources, *waiting.row.targets}
+            neighbours = [{"node": j, "host": self._hosts[j]} for j in sorted(ends)]
         report = {
             "node": self._comm.rank,
             "host": os.uname().nodename,

@@ -55,12 +55,22 @@ class Row:
 
     @property
     def neighbours(self) -> tuple[int, ...]:
-        """Return the sources of a static graph; of a changing one, those of all layers together."""
+        """Return all nodes that this one hears, or that hear it, in some layer."""
+        return tuple(sorted({*self.sources, *self.targets}))
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Return the nodes that this one hears in some layer."""
         return tuple(sorted({j for layer in self.layers for j in layer.sources}))
 
     @property
+    def targets(self) -> tuple[int, ...]:
+        """Return the nodes that hear this one in some layer."""
+        return tuple(sorted({j for layer in self.layers for j in layer.targets}))
+
+    @property
     def weights(self) -> Array:
-        """Return A_ij for each neighbour j of a static graph."""
+        """Return A_ij for each source j of a static graph."""
         (layer,) = self.layers
         return layer.weights["A"]
 

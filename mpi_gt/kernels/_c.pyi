@@ -49,6 +49,7 @@ class NodeCounters:
 class Transfer:
     results: Any
     pending: int
+    calls: int
     def __new__(
         cls,
         node: NodeCounters,
@@ -72,7 +73,9 @@ class PendingMix:
 
 class Mix:
     compressed: Any
-    def __new__(cls, make: Any, /) -> Mix: ...
+    def __new__(
+        cls, node: NodeCounters, make: Any, layers: int = 1, turns: Any = None, /
+    ) -> Mix: ...
     def __call__(self, *vectors: Array) -> Any: ...
     def each(self, *vectors: Array) -> Any: ...
 

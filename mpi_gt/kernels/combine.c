@@ -32,15 +32,13 @@
 COMBINE(double)
 COMBINE(float)
 
-/* Set total to the sum of weight * row over all rows; there is one row per weight. */
-void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weights) {
-    npy_intp count = PyArray_SIZE(weights), length = PyArray_SIZE(total);
+/* Set total to the sum of weight * row over `count` rows; the weights have the total's dtype. */
+void combine_rows(PyArrayObject *total, const void **rows, const void *weights, npy_intp count) {
+    npy_intp length = PyArray_SIZE(total);
     if (PyArray_TYPE(total) == NPY_DOUBLE)
-        combine_double(PyArray_DATA(total), (const double *const *)rows, PyArray_DATA(weights),
-                       count, length);
+        combine_double(PyArray_DATA(total), (const double *const *)rows, weights, count, length);
     else
-        combine_float(PyArray_DATA(total), (const float *const *)rows, PyArray_DATA(weights),
-                      count, length);
+        combine_float(PyArray_DATA(total), (const float *const *)rows, weights, count, length);
 }
 
 /* mix_all(out, matrix, z): set out[i] to the sum of matrix[i, j] z[j] over all j whose weight is not

@@ -116,7 +116,7 @@ extern PyTypeObject TimedType;
 int add_stamp(PyArrayObject *stamps, long long code);
 
 /* combine.c */
-void combine_rows(PyArrayObject *total, const void **rows, PyArrayObject *weights);
+void combine_rows(PyArrayObject *total, const void **rows, const void *weights, npy_intp count);
 
 /* transfer.c */
 #define MOST_VECTORS 64 /* per exchange; as in plan.py */

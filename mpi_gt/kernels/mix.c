@@ -1,5 +1,5 @@
-/* The function mix, which chooses a transfer by the shapes of the vectors, and the pending results of a
-   transfer. The Python twins are in reference.py. */
+/* The function mix, which chooses a transfer by the layer of the graph and the shapes of the vectors,
+   and the pending results of a transfer. The Python twins are in reference.py. */
 #include "kernels.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -71,34 +71,68 @@ PyTypeObject PendingMixType = {
     .tp_doc = "One mixed vector, pending until `wait()` returns it.",
 };
 
-/* mix(vector, ...): send the vectors by the transfer for their shapes, which is made when it is
-   first needed. */
+/* mix(vector, ...): send the vectors by the transfer for the layer of this iteration and for their
+   shapes, which is made when it is first needed. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *make;
     PyObject *compressed; /* the function mix.compressed, which Node sets */
-    PyObject *transfers; /* a list */
-    Transfer *last;
+    PyObject *transfers; /* a tuple of lists, one per layer */
+    NodeCounters *node;
+    PyObject *turns; /* the layer of iteration t is turns(t); None: one layer after the other */
+    Transfer *last, **latest; /* of all, and of each layer */
 } Mix;
 
-/* Return the transfer for these vectors; the list holds it. */
-static Transfer *transfer_for(Mix *self, PyObject *const *vectors, Py_ssize_t given) {
-    if (self->last && transfer_fits(self->last, vectors, given)) return self->last;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->transfers); i++) {
-        Transfer *known = (Transfer *)PyList_GET_ITEM(self->transfers, i);
-        if (transfer_fits(known, vectors, given)) return known;
+/* Return the number of this iteration's layer, -1 after an error. */
+static Py_ssize_t layer_of(Mix *self) {
+    Py_ssize_t layers = PyTuple_GET_SIZE(self->transfers);
+    if (layers == 1) return 0;
+    if (self->turns == Py_None) {
+        Py_ssize_t layer = (Py_ssize_t)((self->node->iteration - 1) % layers);
+        return layer < 0 ? layer + layers : layer;
     }
-    PyObject *made = PyObject_Vectorcall(self->make, vectors, given, NULL);
+    PyObject *t = PyLong_FromLongLong(self->node->iteration);
+    PyObject *number = t ? PyObject_CallOneArg(self->turns, t) : NULL;
+    Py_ssize_t layer = number ? PyLong_AsSsize_t(number) : -1;
+    Py_XDECREF(t);
+    Py_XDECREF(number);
+    if (!PyErr_Occurred() && (layer < 0 || layer >= layers))
+        PyErr_SetString(PyExc_ValueError, "there is no such layer");
+    return PyErr_Occurred() ? -1 : layer;
+}
+
+/* Return make(layer, vectors). */
+static PyObject *make_transfer(Mix *self, Py_ssize_t layer, PyObject *const *vectors,
+                               Py_ssize_t given) {
+    PyObject *all = PyTuple_New(given);
+    for (Py_ssize_t i = 0; all && i < given; i++) PyTuple_SET_ITEM(all, i, Py_NewRef(vectors[i]));
+    PyObject *made = all ? PyObject_CallFunction(self->make, "nO", layer, all) : NULL;
+    Py_XDECREF(all);
+    return made;
+}
+
+/* Return the transfer for these vectors; the lists hold it. */
+static Transfer *transfer_for(Mix *self, PyObject *const *vectors, Py_ssize_t given) {
+    Py_ssize_t layer = layer_of(self);
+    if (layer < 0) return NULL;
+    Transfer *latest = self->latest[layer];
+    if (latest && transfer_fits(latest, vectors, given)) return latest;
+    PyObject *transfers = PyTuple_GET_ITEM(self->transfers, layer);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(transfers); i++) {
+        Transfer *known = (Transfer *)PyList_GET_ITEM(transfers, i);
+        if (transfer_fits(known, vectors, given)) return self->latest[layer] = known;
+    }
+    PyObject *made = make_transfer(self, layer, vectors, given);
     if (!made) return NULL;
     if (!Py_IS_TYPE(made, &TransferType) || transfer_vectors((Transfer *)made) != given) {
         PyErr_SetString(PyExc_TypeError, "make did not return a Transfer for these vectors");
         Py_DECREF(made);
         return NULL;
     }
-    int failed = PyList_Append(self->transfers, made);
+    int failed = PyList_Append(transfers, made);
     Py_DECREF(made);
-    return failed ? NULL : (Transfer *)made;
+    return failed ? NULL : (self->latest[layer] = (Transfer *)made);
 }
 
 static PyObject *mix_call(PyObject *thing, PyObject *const *vectors, size_t count,
@@ -134,14 +168,33 @@ static PyMethodDef mix_methods[] = {
      "Send vectors to the neighbours; the results hold every neighbour's vector apart."},
     {NULL, NULL, 0, NULL}};
 
-/* Mix(make): make(vector, ...) returns a Transfer for as many vectors of these shapes. */
+/* Mix(node, make, layers, turns): make(layer, vectors) returns a Transfer for as many vectors of these
+   shapes; the layer of iteration t is turns(t), or with None one after the other, from t = 1. */
 static PyObject *mix_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    PyObject *make;
-    if (!PyArg_ParseTuple(arguments, "O", &make)) return NULL;
+    PyObject *node, *make, *turns = Py_None;
+    Py_ssize_t layers = 1;
+    if (!PyArg_ParseTuple(arguments, "O!O|nO", &NodeCountersType, &node, &make, &layers, &turns))
+        return NULL;
+    if (layers < 1) {
+        PyErr_SetString(PyExc_ValueError, "a graph has one layer or more");
+        return NULL;
+    }
     Mix *self = (Mix *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->vectorcall = mix_call, self->make = Py_NewRef(make);
-    if (!(self->transfers = PyList_New(0))) Py_CLEAR(self);
+    self->node = (NodeCounters *)Py_NewRef(node), self->turns = Py_NewRef(turns);
+    self->latest = PyMem_Calloc(layers, sizeof(Transfer *));
+    self->transfers = PyTuple_New(layers);
+    int failed = !self->latest || !self->transfers;
+    for (Py_ssize_t i = 0; !failed && i < layers; i++) {
+        PyObject *list = PyList_New(0);
+        failed = !list;
+        if (list) PyTuple_SET_ITEM(self->transfers, i, list);
+    }
+    if (failed) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
     return (PyObject *)self;
 }
 
@@ -150,6 +203,8 @@ static int mix_traverse(PyObject *thing, visitproc visit, void *arg) {
     Py_VISIT(self->make);
     Py_VISIT(self->compressed);
     Py_VISIT(self->transfers);
+    Py_VISIT(self->node);
+    Py_VISIT(self->turns);
     return 0;
 }
 
@@ -159,12 +214,15 @@ static int mix_clear(PyObject *thing) {
     Py_CLEAR(self->make);
     Py_CLEAR(self->compressed);
     Py_CLEAR(self->transfers);
+    Py_CLEAR(self->node);
+    Py_CLEAR(self->turns);
     return 0;
 }
 
 static void mix_free(PyObject *thing) {
     PyObject_GC_UnTrack(thing);
     mix_clear(thing);
+    PyMem_Free(((Mix *)thing)->latest);
     Py_TYPE(thing)->tp_free(thing);
 }
 
@@ -184,5 +242,5 @@ PyTypeObject MixType = {
     .tp_traverse = mix_traverse,
     .tp_clear = mix_clear,
     .tp_dealloc = mix_free,
-    .tp_doc = "The function `mix(z, ...)` of a node, with one Transfer per tuple of shapes.",
+    .tp_doc = "The function `mix(z, ...)` of a node, with Transfers by layer and by shapes.",
 };

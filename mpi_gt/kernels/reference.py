@@ -86,7 +86,8 @@ class WeightedSum:
 class Transfer:
     """A planned exchange of a given number of vectors with the neighbours.
 
-    A call sends the vectors and returns `results`, which must be set before the first call.
+    A call sends the vectors and returns `results`, which must be set before the first call. Of the
+    `weights`, (vectors, terms), the last row also serves the vectors after it.
     """
 
     def __init__(
@@ -109,7 +110,10 @@ class Transfer:
             for message, (_, _, slots, theirs) in enumerate(messages)
             for own, received in zip(slots, theirs, strict=True)
         ]
-        self._weighted_sum = WeightedSum(weights, place, max(own.size for _, _, own in self._parts))
+        self._sums = [
+            WeightedSum(weights[min(index, len(weights) - 1)], place, own.size)
+            for index, (_, _, own) in enumerate(self._parts)
+        ]
         self._bytes = bytes
         self._start = start
         self._finish = finish
@@ -117,6 +121,7 @@ class Transfer:
         self._stamps: tuple[Array, int, int] | None = None
         self._arrived = [False] * len(messages)
         self.pending = 0  # one bit per result that was not waited for yet
+        self.calls = 0
         self.results: Any = None
 
     def watch(self, stamps: Array, before: int, after: int) -> None:
@@ -134,13 +139,14 @@ class Transfer:
         self._arrived = [False] * len(self._messages)
         self.pending = (1 << len(self._parts)) - 1
         node.bytes_sent += self._bytes
+        self.calls += 1
         self._stamp(is_end=True)
         return self.results
 
     def collect(self, index: int) -> Array:
         """Wait for vector `index` from every neighbour, and return the mixed vector."""
         received, own = self._await_vector(index)
-        total = self._weighted_sum(received, own)
+        total = self._sums[index](received, own)
         self._stamp(is_end=True)
         return total
 
@@ -191,14 +197,23 @@ class PendingMix:
 
 
 class Mix:
-    """The function `mix(z, ...)` of a node, with one Transfer per tuple of shapes.
+    """The function `mix(z, ...)` of a node, with Transfers by layer and by shapes.
 
-    `make(z, ...)` makes a Transfer when it is first needed.
+    `make(layer, vectors)` makes a Transfer when it is first needed. The layer of iteration t is
+    turns(t), or without `turns` one after the other, from t = 1.
     """
 
-    def __init__(self, make: Callable[..., Transfer]) -> None:
+    def __init__(
+        self,
+        node: Any,
+        make: Callable[[int, tuple[Array, ...]], Transfer],
+        layers: int = 1,
+        turns: Callable[[int], int] | None = None,
+    ) -> None:
+        self._node = node
         self._make = make
-        self._transfers: dict[tuple[tuple[int, ...], ...], Transfer] = {}
+        self._turns = turns or (lambda t: (t - 1) % layers)
+        self._transfers: dict[tuple[int, tuple[tuple[int, ...], ...]], Transfer] = {}
         self._last: Transfer | None = None
         self.compressed: Any = None
         """The function `mix.compressed`, which `Node` sets."""
@@ -206,10 +221,11 @@ class Mix:
     def __call__(self, *vectors: Array) -> Any:
         if self._last is not None and self._last.pending:
             raise RuntimeError("a result of the last mix was never waited for")
-        shapes = tuple(vector.shape for vector in vectors)
-        transfer = self._transfers.get(shapes)
+        layer = self._turns(self._node.iteration)
+        key = layer, tuple(vector.shape for vector in vectors)
+        transfer = self._transfers.get(key)
         if transfer is None:
-            transfer = self._transfers[shapes] = self._make(*vectors)
+            transfer = self._transfers[key] = self._make(layer, vectors)
         self._last = transfer
         return transfer(*vectors)
 

@@ -55,6 +55,7 @@ typedef struct {
     PyArrayObject *own; /* the vector in the send buffer */
     PyArrayObject *theirs; /* the vector as received, one row per neighbour */
     const void **rows;  /* the vectors to add up, in rank order */
+    const void *weights; /* of these */
     int message;
     Pool results;
 } Part;
@@ -67,7 +68,7 @@ struct Transfer {
     PyObject *buffers; /* a tuple that keeps the arrays of all messages alive */
     PyArrayObject *weights, *stamps;
     long long before, after; /* codes of stamps */
-    long long bytes;
+    long long bytes, calls;
     unsigned long long pending; /* one bit per result that was not waited for yet */
     int messages_used, parts_used;
     MessageBuffers *messages;
@@ -131,6 +132,7 @@ PyObject *transfer_call(PyObject *thing, PyObject *const *vectors, size_t count,
     for (int i = 0; i < self->messages_used; i++) self->messages[i].arrived = 0;
     self->pending = ~0ULL >> (64 - self->parts_used);
     self->node->bytes_sent += self->bytes;
+    self->calls++;
     if (self->stamps && add_stamp(self->stamps, self->after)) return NULL;
     return Py_NewRef(self->results ? self->results : Py_None);
 }
@@ -173,7 +175,7 @@ PyObject *transfer_collect(Transfer *self, int index) {
     Part *part = self->parts + index;
     PyArrayObject *total = pool_take(&part->results, part->own);
     if (!total) return NULL;
-    combine_rows(total, part->rows, self->weights);
+    combine_rows(total, part->rows, part->weights, PyArray_DIM(self->weights, 1));
     if (self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(total);
     return (PyObject *)total;
 }
@@ -215,7 +217,7 @@ static int read_message(Transfer *self, PyObject *from, npy_intp place) {
     if (!PyArg_ParseTuple(from, "O!O!O!O!", &PyArray_Type, &header, &PyArray_Type, &headers,
                           &PyTuple_Type, &slots, &PyTuple_Type, &received))
         return -1;
-    npy_intp neighbours = PyArray_SIZE(self->weights) - 1;
+    npy_intp neighbours = PyArray_DIM(self->weights, 1) - 1;
     int type = PyArray_TYPE(self->weights);
     int fits = PyArray_NBYTES((PyArrayObject *)header) == HEADER_BYTES &&
                PyArray_ISCARRAY((PyArrayObject *)header) &&
@@ -241,10 +243,14 @@ static int read_message(Transfer *self, PyObject *from, npy_intp place) {
                 PyArray_STRIDE(theirs, 1) == PyArray_ITEMSIZE(theirs));
         if (!fits) break;
         const void **rows = self->rows + self->parts_used * (neighbours + 1);
+        npy_intp last = PyArray_DIM(self->weights, 0) - 1;
+        const void *weights =
+            PyArray_GETPTR1(self->weights, self->parts_used < last ? self->parts_used : last);
         for (npy_intp row = 0, at = 0; at <= neighbours; at++)
             rows[at] = at == place ? PyArray_DATA(own) : PyArray_GETPTR1(theirs, row++);
         self->parts[self->parts_used++] =
-            (Part){.own = own, .theirs = theirs, .rows = rows, .message = self->messages_used};
+            (Part){.own = own, .theirs = theirs, .rows = rows, .weights = weights,
+                   .message = self->messages_used};
     }
     if (!fits) PyErr_SetString(PyExc_ValueError, "the buffers of a message do not match");
     self->messages_used++;
@@ -252,8 +258,9 @@ static int read_message(Transfer *self, PyObject *from, npy_intp place) {
 }
 
 /* Transfer(node, plan, messages, weights, place, bytes, start, finish, fill): messages are tuples
-   of header, headers, slots and received of a Message; place is the index of the node's own
-   weight; finish may be None; fill(vector, ...) packs vectors that are not plain arrays like the
+   of header, headers, slots and received of a Message; weights has one row per vector, the last of
+   which also serves the vectors after it; place is the index of the node's own weight in a row;
+   finish may be None; fill(vector, ...) packs vectors that are not plain arrays like the
    slots. `results` must be set before the first call. */
 static PyObject *transfer_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     PyObject *node, *plan, *messages, *weights, *start, *finish, *fill;
@@ -263,9 +270,12 @@ static PyObject *transfer_new(PyTypeObject *type, PyObject *arguments, PyObject 
                           &messages, &PyArray_Type, &weights, &place, &bytes, &start, &finish,
                           &fill))
         return NULL;
-    npy_intp terms = PyArray_SIZE((PyArrayObject *)weights);
-    if (!is_plain(weights) || place < 0 || place >= terms) {
-        PyErr_SetString(PyExc_ValueError, "weights must be floats, and place one of their indices");
+    int table = is_plain(weights) && PyArray_NDIM((PyArrayObject *)weights) == 2 &&
+                PyArray_DIM((PyArrayObject *)weights, 0) > 0;
+    npy_intp terms = table ? PyArray_DIM((PyArrayObject *)weights, 1) : 0;
+    if (place < 0 || place >= terms) {
+        PyErr_SetString(PyExc_ValueError,
+                        "weights must be rows of floats, and place one of their indices");
         return NULL;
     }
     Transfer *self = (Transfer *)type->tp_alloc(type, 0);
@@ -335,6 +345,7 @@ static void transfer_free(PyObject *thing) {
 static PyMemberDef transfer_members[] = {
     {"results", T_OBJECT, offsetof(Transfer, results), 0, NULL},
     {"pending", T_ULONGLONG, offsetof(Transfer, pending), READONLY, NULL},
+    {"calls", T_LONGLONG, offsetof(Transfer, calls), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef transfer_methods[] = {

@@ -158,7 +158,7 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
             return [network.row(node) for node in range(comm.size)]
 
         node = Node(comm, comm.scatter(on_root(comm, rows)), EXCHANGES["neighbor"])
-        degree = max(comm.allgather(len(node.row.neighbours)))
+        degree = max(comm.allgather(max(len(layer.sources) for layer in node.row.layers)))
         groups = []
         for name in plan.exchanges:
             reason = unavailable_reason(node, EXCHANGES[name])

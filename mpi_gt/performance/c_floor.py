@@ -112,11 +112,14 @@ class FloorTimer:
 
         self._node = node
         self._send = np.zeros(payload + HEADER, np.uint8)
-        shape = (len(node.row.neighbours), payload + HEADER)
-        self._receive = np.zeros(shape, np.uint8)
-        graph = MPI._addressof(node.graph_comm)
-        buffers = [self._send.ctypes.data, self._receive.ctypes.data, payload + HEADER]
-        self._arguments: list[Any] = [graph, *buffers]
+        size = payload + HEADER
+        self._received = [
+            np.zeros((len(layer.sources), size), np.uint8) for layer in node.row.layers
+        ]
+        self._arguments: list[list[Any]] = [
+            [MPI._addressof(comm), self._send.ctypes.data, received.ctypes.data, size]
+            for comm, received in zip(node.graph_comms, self._received, strict=True)
+        ]
         self._call = library.floor_seconds
 
     def check(self, mark: int) -> None:
@@ -126,21 +129,23 @@ class FloorTimer:
         """
         node = self._node.row
         self._send[:] = (node.node + mark) % 251
-        self._receive[:] = 255
+        for received in self._received:
+            received[:] = 255
         self.seconds(1)
-        for row, neighbour in zip(self._receive, node.neighbours, strict=True):
-            if not (row == (neighbour + mark) % 251).all():
-                raise RuntimeError(f"node {node.node} received other bytes than {neighbour} sent")
+        for layer, received in zip(node.layers, self._received, strict=True):
+            for row, source in zip(received, layer.sources, strict=True):
+                if not (row == (source + mark) % 251).all():
+                    raise RuntimeError(f"node {node.node} received other bytes than {source} sent")
 
     def seconds(self, count: int) -> float:
-        """Return this rank's mean time of `count` exchanges in a row.
+        """Return this rank's mean time of `count` exchanges in a row, on each layer.
 
         Collective: every rank calls it.
         """
-        seconds = float(self._call(*self._arguments, count))
-        if seconds < 0:
+        seconds = [float(self._call(*arguments, count)) for arguments in self._arguments]
+        if min(seconds) < 0:
             raise RuntimeError("MPI_Neighbor_allgather failed when called from C")
-        return seconds
+        return sum(seconds) / len(seconds)
 
     def free(self) -> None:
         """Do nothing: there is no MPI object to free."""

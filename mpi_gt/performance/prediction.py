@@ -91,7 +91,7 @@ def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute
     rows = max(1, min(8, 2**26 // max(1, z.nbytes)))
     headers = np.zeros((rows + 1, 2), dtype=np.int64)
     received = np.tile(z.reshape(1, -1), (rows, 1))
-    slot, weights = z.copy(), np.full(rows + 1, 1 / (rows + 1), kind)
+    slot, weights = z.copy(), np.full((1, rows + 1), 1 / (rows + 1), kind)
     buffers = headers[0], headers[1:], (slot,), (received,)
     transfer = Transfer(
         NodeCounters(),

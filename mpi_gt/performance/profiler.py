@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import plots
+from ..graphs.network import Turns
 from ..plots.performance import draw_profile
 from ..rundir.atomic import write_json, writing
 from .clock_sync import Alignment, Reading, read_clock
 from .phases import COMPRESSION, ITERATION, OWN, PHASES
 from .stamps import Phases
-from .trace import Track, write_trace
+from .trace import Ends, Track, write_trace
 
 if TYPE_CHECKING:
     from ..comm.node import Node
@@ -90,10 +91,8 @@ class Profiler:
         window = self.phases.window
         clocks = {"window": [window.start, window.stop], **profile["clocks"]}
         placed = (
-            Track(
-                rank, hosts[rank], neighbours, stretches, first, self._node.exchange_class.blocking
-            )
-            for rank, (neighbours, stretches, first) in enumerate(tracks)
+            Track(rank, hosts[rank], ends, stretches, first, self._node.exchange_class.blocking)
+            for rank, (ends, stretches, first) in enumerate(tracks)
         )
         profile["trace"] = {
             "iterations": [window.start, window.stop],
@@ -110,21 +109,27 @@ class Profiler:
         """Return the bytes of vectors that this node has sent to each node."""
         node = self._node
         sent = np.zeros(node.nodes, dtype=np.int64)
-        neighbours = list(node.row.neighbours)
-        if neighbours:
-            sent[neighbours] = node.bytes_sent // len(neighbours)
-            if node.exchange_class.to_all:
-                sent[:] = sent[neighbours[0]]
-                sent[node.row.node] = 0
+        for plan in node.plans:
+            to_all = node.exchange_class.to_all and plan.row.targets
+            targets = slice(None) if to_all else list(plan.row.targets)
+            sent[targets] += plan.transfer.calls * plan.payload
+        sent[node.row.node] = 0
         return sent
 
-    def _track(self, alignment: Alignment) -> tuple[list[int], Array, int]:
-        """Return neighbours, the stretches of the window in root's time, and the first exchange."""
+    def _track(self, alignment: Alignment) -> tuple[Ends, Array, int]:
+        """Return the ends of messages by iteration of the window, its stretches in root's time, and
+        its first exchange.
+        """
         kept = np.concatenate([np.empty((0, 4), np.int64), *self.phases.kept])
         kept[:, 2:] = alignment.to_root(kept[:, 2:])
         calls = self.phases.calls
         inside = calls[calls[:, 0] >= self.phases.window.start]
-        return list(self._node.row.neighbours), kept, int(inside[0, 1]) if len(inside) else 0
+        row = self._node.row
+        ends = {}
+        for t in self.phases.window:
+            layer = row.layers[row.turns.at(t)]
+            ends[t] = layer.sources, layer.targets
+        return ends, kept, int(inside[0, 1]) if len(inside) else 0
 
 
 @dataclass(frozen=True)
@@ -146,9 +151,11 @@ class Waits:
         iteration, number, *times = phases.calls.T
         begins, ends = (alignment.to_root(moments) for moments in times)
         posting = np.diff(number, prepend=-1) > 0
-        latest = last_neighbour(node, begins[posting])[number]
+        layers = layers_at(node.turns, iteration)
+        latest = last_source(node, begins[posting], layers[posting])[number]
         rows = len(phases.seconds)
-        messages = (~posting).sum() if node.exchange_class.separate else posting.sum()
+        counted = layers[~posting if node.exchange_class.separate else posting]
+        targets = np.array([len(layer.targets) for layer in node.row.layers])
 
         def by_iteration(times: Array) -> Array:
             return np.bincount(iteration, times, minlength=rows) * 1e-9
@@ -156,8 +163,9 @@ class Waits:
         return cls(
             by_iteration(np.clip(np.minimum(ends, latest) - begins, 0, None)),
             by_iteration(hidden_times(posting, begins, ends, latest)),
-            int(messages)
-            * (node.nodes - 1 if node.exchange_class.to_all else len(node.row.neighbours)),
+            len(counted) * (node.nodes - 1)
+            if node.exchange_class.to_all
+            else int(targets[counted].sum()),
         )
 
 
@@ -173,19 +181,32 @@ def hidden_times(posting: Array, begins: Array, ends: Array, latest: Array) -> A
     return np.where(posting, 0, worked)
 
 
-def last_neighbour(node: "Node", entered: Array) -> Array:
-    """Return when the last neighbour entered each exchange (ns of root's clock).
+def layers_at(turns: Turns, iterations: Array) -> Array:
+    """Return the layer of each iteration."""
+    distinct, places = np.unique(iterations, return_inverse=True)
+    if turns.seed is None:
+        layers = (distinct - 1) % turns.layers
+    else:
+        layers = np.array([turns.at(t) for t in distinct.tolist()], dtype=np.int64)
+    return layers[places]
 
-    Collective: every rank calls it, with the times when it entered the exchanges itself.
+
+def last_source(node: "Node", entered: Array, layers: Array) -> Array:
+    """Return when the last source entered each exchange (ns of root's clock).
+
+    Collective: every rank calls it, with the times when it entered the exchanges itself, and the
+    layers of the exchanges.
     """
-    degree = len(node.row.neighbours)
-    latest = entered.copy()  # a node without neighbours waits for nobody
-    for begin in range(0, len(entered), CHUNK):
-        piece = np.ascontiguousarray(entered[begin : begin + CHUNK])
-        theirs = np.empty((degree, len(piece)), dtype=np.int64)
-        node.graph_comm.Neighbor_allgather(piece, theirs)
-        if degree:
-            latest[begin : begin + CHUNK] = theirs.max(axis=0)
+    latest = entered.copy()  # a node without sources waits for nobody
+    for number, comm in enumerate(node.graph_comms):
+        degree = len(node.row.layers[number].sources)
+        (exchanges,) = np.nonzero(layers == number)
+        for begin in range(0, len(exchanges), CHUNK):
+            piece = exchanges[begin : begin + CHUNK]
+            theirs = np.empty((degree, len(piece)), dtype=np.int64)
+            comm.Neighbor_allgather(np.ascontiguousarray(entered[piece]), theirs)
+            if degree:
+                latest[piece] = theirs.max(axis=0)
     return latest
 
 

@@ -122,15 +122,22 @@ class Phases:
         """Return the gradient with stamps at its beginning and end."""
         return self._stamps.around(GRADIENT, UPDATE, inner)
 
-    def make_plan(self, node: Any, vectors: Sequence[Array]) -> Plan:
+    def make_plan(
+        self, node: Any, layer: int, vectors: Sequence[Array], kinds: Sequence[str]
+    ) -> Plan:
         """Return a plan that leaves stamps, for `Node.make_plan`."""
-        return TimedPlan(node, vectors, self._stamps)
+        return TimedPlan(self._stamps, node, layer, vectors, kinds)
 
     def make_compressed_plan(
-        self, node: Any, vectors: Sequence[Array], encoder: Encoder
+        self,
+        node: Any,
+        layer: int,
+        vectors: Sequence[Array],
+        kinds: Sequence[str],
+        encoder: Encoder,
     ) -> CompressedPlan:
         """Return a plan that leaves stamps, for `Node.make_compressed_plan`."""
-        return TimedCompressedPlan(node, vectors, encoder, self._stamps)
+        return TimedCompressedPlan(self._stamps, node, layer, vectors, kinds, encoder)
 
     def close(self) -> None:
         """Add up the stamps after the last iteration; later times are not counted."""
@@ -167,9 +174,9 @@ class Phases:
 class TimedPlan(Plan):
     """A plan that leaves a stamp at each change between packing, exchange and update."""
 
-    def __init__(self, node: Any, vectors: Sequence[Array], stamps: Stamps) -> None:
+    def __init__(self, stamps: Stamps, *arguments: Any) -> None:
         self._stamps = stamps
-        super().__init__(node, vectors)
+        super().__init__(*arguments)
         self.transfer.watch(stamps.words, PACKING, UPDATE)
 
     def _calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:
@@ -184,11 +191,9 @@ class TimedPlan(Plan):
 class TimedCompressedPlan(CompressedPlan):
     """A plan of payloads that also tells encoding and decoding from the exchange."""
 
-    def __init__(
-        self, node: Any, vectors: Sequence[Array], encoder: Encoder, stamps: Stamps
-    ) -> None:
+    def __init__(self, stamps: Stamps, *arguments: Any) -> None:
         self._stamps = stamps
-        super().__init__(node, vectors, encoder)
+        super().__init__(*arguments)
         self.transfer.watch(stamps.words, PACKING, UPDATE)
 
     def _send_calls(self) -> tuple[Callable[[], object], Callable[[int], object] | None]:

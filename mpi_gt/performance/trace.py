@@ -4,7 +4,7 @@ Perfetto (https://ui.perfetto.dev) and chrome://tracing open it.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,17 @@ from .phases import AWAIT, BEGIN, PHASE_OF, PHASES, POST, UNATTRIBUTED
 SENT = {POST: "exchange: post", AWAIT: "exchange: wait"}
 
 
+Ends = Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
+"""By iteration, the nodes whose messages a node gets, and those to which it sends."""
+
+
 @dataclass(frozen=True)
 class Track:
     """The stretches of time of one rank: (iteration, code, begin, end), in ns of root's clock."""
 
     rank: int
     host: str
-    neighbours: Sequence[int]
+    ends: Ends
     stretches: Any
     first_exchange: int  # the number of the first exchange among the stretches
     blocking: bool  # True if the messages have arrived when the start of an exchange returns
@@ -77,14 +81,15 @@ def events_of(track: Track, origin: int, ranks: int) -> Iterator[dict[str, Any]]
             continue
         phase = SENT.get(code, PHASES[PHASE_OF[code]])
         yield at("B", phase, begin, cat=PHASES[PHASE_OF[code]])
+        sources, targets = track.ends[iteration]
         if code == POST:
             for part in range(messages[exchange]):
-                for neighbour in track.neighbours:
-                    number = flow_number(exchange, part, track.rank, neighbour, ranks)
+                for target in targets:
+                    number = flow_number(exchange, part, track.rank, target, ranks)
                     yield at("s", "message", begin, cat="message", id=number)
         if code == (POST if track.blocking else AWAIT):
-            for neighbour in track.neighbours:
-                number = flow_number(exchange, arrived, neighbour, track.rank, ranks)
+            for source in sources:
+                number = flow_number(exchange, arrived, source, track.rank, ranks)
                 yield at("f", "message", end, cat="message", id=number, bp="e")
             arrived += 1
         yield at("E", phase, end)

@@ -49,9 +49,8 @@ def frozen(array):
 def stacked(n, graph="er:p=0.7", seeds=(0, 1), **options):
     """Return a node that stands for all n, the Huber problem on them, and their first x."""
     network = build_network(graph, None, n)
-    degrees = np.array([network.graph.degree[i] for i in range(n)])
     problem = StackedProblem([Huber(Place(i, n, seeds), **options) for i in range(n)])
-    return StackedNode(network.matrix, degrees), problem, np.zeros((n, len(seeds), problem.dim))
+    return StackedNode(network.arcs), problem, np.zeros((n, len(seeds), problem.dim))
 
 
 def steps(algorithm, node, problem, x, count):

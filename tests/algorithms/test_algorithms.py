@@ -223,7 +223,7 @@ def test_atc_by_hand(name):
     algorithm = ALGORITHMS[name](order="atc", lr=0.1)
     first, second = steps(algorithm, node, problem, x + np.arange(10.0), 1)
     direction = first.s if name == "gt" else first.g
-    expected = node._times(first.x - 0.1 * direction)
+    expected = node.send(first.x - 0.1 * direction).wait()
     np.testing.assert_allclose(second.x, expected, atol=1e-15)
 
 

@@ -75,7 +75,7 @@ class Method:
 
 def by_node(*steps):
     network = build_network("ring", None, len(steps))
-    node = StackedNode(network.matrix, np.full(len(steps), 2))
+    node = StackedNode(network.arcs)
     rows = [network.row(i) for i in range(len(steps))]
     gradients = [(Bowl().gradient, Bowl().gradient)] * len(steps)
     return NodeByNode([Method(s) for s in steps], node, gradients, (1, 1), rows), node

@@ -9,6 +9,7 @@ import mpi_gt
 from mpi_gt.cli.main import main
 from mpi_gt.engine.contracts import full_gradient, require_graph
 from mpi_gt.errors import UserCodeError, UserError
+from mpi_gt.graphs.network import Arcs, Layer, Turns, layer_of_matrix
 from mpi_gt.problems import Huber, Place
 
 OUTSIDE = "algorithms.outside"
@@ -86,16 +87,68 @@ def test_methods_that_do_without(spec):
     run(spec, problem=f"{OUTSIDE}:Estimated")
 
 
+def layers_of(*matrices, seed=None):
+    layers = tuple(layer_of_matrix(a, (a != 0) & ~np.eye(len(a), dtype=bool)) for a in matrices)
+    return Arcs(layers, Turns(len(layers), seed))
+
+
+def entry(name, **options):
+    return SimpleNamespace(label=name, algorithm=mpi_gt.algorithms.ALGORITHMS[name](**options))
+
+
+def matching(*pairs, nodes=4):
+    a = np.eye(nodes)
+    for i, j in pairs:
+        a[np.ix_((i, j), (i, j))] = 0.5
+    return a
+
+
+@pytest.mark.parametrize("name", ["extra", "beer", "choco-sgd", "lead", "exact-diffusion"])
+def test_methods_that_need_one_graph_refuse_a_changing_one(name):
+    arcs = layers_of(matching((0, 1), (2, 3)), matching((1, 2), (3, 0)))
+    require_graph([entry("gt-adaptive"), entry("gt"), entry("dsgd"), entry("k-gt", every=3)], arcs)
+    with pytest.raises(UserError, match=rf"{name} needs a graph that stays the same.*2 layers; gt"):
+        require_graph([entry(name)], arcs)
+
+
+def test_a_directed_graph_without_a_doubly_stochastic_matrix():
+    weights = {kind: np.full(3, 0.5) for kind in ("pull", "push")}
+    own = {kind: np.full(3, 0.5) for kind in ("pull", "push")}
+    arcs = Arcs((Layer(np.arange(4), np.array([2, 0, 1]), weights, own),))
+    with pytest.raises(UserError, match=r"gt needs doubly stochastic weights.*push-pull"):
+        require_graph([entry("gt")], arcs)
+    pulls = SimpleNamespace(graph="directed", kinds=("pull", "push"))
+    require_graph([SimpleNamespace(label="own", algorithm=pulls)], arcs)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"kinds": ("B",)}, {"kinds": ()}, {"kinds": "A"}, {"graph": "round"}]
+)
+def test_a_user_s_class_that_names_no_known_graph(wrong):
+    own = SimpleNamespace(label="own", algorithm=SimpleNamespace(**wrong))
+    with pytest.raises(UserError, match=r"kinds must be a tuple of A|graph must be one of any"):
+        require_graph([own], layers_of(np.full((4, 4), 0.25)))
+
+
+def test_exchanges_that_always_meet_the_same_layers_are_refused():
+    halves = matching((0, 1), (2, 3)), matching((1, 2), (3, 0))
+    with pytest.raises(UserError, match="every 4 iterations, and so uses 1 of the 2 layers only"):
+        require_graph([entry("k-gt", every=4)], layers_of(*halves))
+    require_graph([entry("k-gt", every=4)], layers_of(*halves, seed=0))
+    require_graph([entry("k-gt", every=4)], layers_of(*([np.full((4, 4), 0.25)] * 2)))
+    require_graph([entry("k-gt", every=2)], layers_of(*halves, *halves[::-1], halves[0], halves[0]))
+
+
 def test_symmetric_weights_are_required_where_they_are_needed():
     entries = [
         SimpleNamespace(label=name, algorithm=mpi_gt.algorithms.ALGORITHMS[name]())
         for name in ("gt", "extra")
     ]
-    matrix = np.roll(np.eye(4), 1, axis=1) / 2 + np.eye(4) / 2
-    require_graph(entries[:1], matrix)
-    require_graph(entries, np.full((4, 4), 0.25))
+    one_way = layers_of(np.roll(np.eye(4), 1, axis=1) / 2 + np.eye(4) / 2)
+    require_graph(entries[:1], one_way)
+    require_graph(entries, layers_of(np.full((4, 4), 0.25)))
     with pytest.raises(UserError, match="extra needs symmetric weights"):
-        require_graph(entries, matrix)
+        require_graph(entries, one_way)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -9,6 +9,7 @@ from mpi_gt import kernels
 from mpi_gt.comm.stacked import StackedNode
 from mpi_gt.engine.metrics import CONSENSUS, SUSPECT, _local_metrics, measure
 from mpi_gt.errors import Diverged
+from mpi_gt.graphs import build_network
 
 NODES, SEEDS, DIM = 4, 3, 5
 
@@ -51,7 +52,7 @@ def state_of(*shape, dtype=np.float64):
 
 
 def measured(state, tracks=True, problem=None):
-    node = StackedNode(np.eye(NODES), np.zeros(NODES, np.int64))
+    node = StackedNode(build_network("ring", None, NODES).arcs)
     node.bytes_sent = np.array([3, 30, 300, 2**40])
     with np.errstate(all="ignore"):
         return measure(node, problem or Quadratic(), state, tracks, (7, 8, 9))

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.usefixtures("kernels_built")
 class Sent:
     """A transfer to nobody: the receive buffers are filled beforehand, and calls are recorded."""
 
-    def __init__(self, way, counts=(2,), degree=4, shape=(3, 4), dtype=np.float64, blocking=False):
+    def __init__(
+        self, way, counts=(2,), degree=4, shape=(3, 4), dtype=np.float64, blocking=False, kinds=1
+    ):
         random = np.random.default_rng(degree)
         self.calls = []
         self.checked = None
@@ -30,7 +32,7 @@ class Sent:
             for received in message.received:
                 received[:] = random.standard_normal(received.shape)
             message.headers[:] = 5, 2**63 - 1
-        weights = random.random(degree + 1).astype(dtype)
+        self.weights = weights = random.random((kinds, degree + 1)).astype(dtype)
         buffers = tuple((m.header, m.headers, m.slots, m.received) for m in self.messages)
         finish = None if blocking else lambda which: self.note("finish", which)
         self.transfer = way.Transfer(
@@ -145,11 +147,11 @@ def test_a_transfer_that_is_timed():
 def test_mix_has_a_transfer_for_each_number_of_vectors(way):
     made = []
 
-    def make(*vectors):
+    def make(layer, vectors):
         made.append(len(vectors))
         return Sent(way, (len(vectors),)).transfer
 
-    mix = way.Mix(make)
+    mix = way.Mix(way.NodeCounters(), make)
     z = np.ones((3, 4))
     (one,) = mix(z)
     with pytest.raises(RuntimeError, match="never waited for"):
@@ -165,11 +167,11 @@ def test_mix_has_a_transfer_for_each_number_of_vectors(way):
 def test_mix_has_a_transfer_for_each_tuple_of_shapes(way):
     made = []
 
-    def make(*vectors):
+    def make(layer, vectors):
         made.append(tuple(vector.shape for vector in vectors))
         return Sent(way, (len(vectors),), shape=vectors[0].shape).transfer
 
-    mix = way.Mix(make)
+    mix = way.Mix(way.NodeCounters(), make)
     wide, narrow = np.ones((3, 4)), np.ones((3, 1))
     for _ in range(3):
         assert mix(wide)[0].wait().shape == (3, 4)
@@ -177,6 +179,51 @@ def test_mix_has_a_transfer_for_each_tuple_of_shapes(way):
         for pending in mix(wide, wide):
             pending.wait()
     assert made == [((3, 4),), ((3, 1),), ((3, 4), (3, 4))]
+
+
+@pytest.mark.parametrize("way", [kernels.C, twins], ids=["compiled", "twin"])
+@pytest.mark.parametrize("turns", [None, lambda t: t * t % 3], ids=["in turn", "drawn"])
+def test_mix_has_a_transfer_for_each_layer(way, turns):
+    made, sent = [], {}
+
+    def make(layer, vectors):
+        made.append(layer)
+        sent[layer] = Sent(way, (len(vectors),))
+        return sent[layer].transfer
+
+    node = way.NodeCounters()
+    mix = way.Mix(node, make, 3, turns)
+    for t in range(7):
+        node.iteration = t
+        mix(np.ones((3, 4)))[0].wait()
+    expected = [(turns or (lambda t: (t - 1) % 3))(t) for t in range(7)]
+    assert made == list(dict.fromkeys(expected))
+    for layer, each in sent.items():
+        assert each.transfer.calls == expected.count(layer)
+
+
+def test_a_layer_that_does_not_exist():
+    for layers, turns in ((2, lambda t: 2), (2, lambda t: -1), (2, str)):
+        mix = kernels.C.Mix(kernels.C.NodeCounters(), None, layers, turns)
+        with pytest.raises((ValueError, TypeError), match=r"no such layer|int"):
+            mix(np.ones((3, 4)))
+    with pytest.raises(ValueError, match="one layer or more"):
+        kernels.C.Mix(kernels.C.NodeCounters(), None, 0)
+
+
+@pytest.mark.parametrize("counts", [(3,), (1, 1, 1)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_each_vector_has_its_weights_and_the_last_ones_repeat(counts, dtype):
+    vectors = np.random.default_rng(0).standard_normal((3, 3, 4)).astype(dtype)
+    results = []
+    for sent in both(counts, dtype=dtype, kinds=2):
+        pending = sent.transfer(*vectors)
+        results.append([each.wait().tobytes() for each in pending])
+        received = [each for message in sent.messages for each in message.received]
+        for index, (theirs, own) in enumerate(zip(received, vectors, strict=True)):
+            add = twins.WeightedSum(sent.weights[min(index, 1)], 2, own.size)
+            assert add(theirs, own).tobytes() == results[-1][index]
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -194,7 +241,7 @@ def test_one_message_of_vectors_of_several_shapes(dtype):
 
 
 def test_buffers_that_do_not_fit_are_refused():
-    node, weights = kernels.C.NodeCounters(), np.ones(3)
+    node, weights = kernels.C.NodeCounters(), np.ones((1, 3))
     header, headers = np.zeros(2, np.int64), np.zeros((2, 2), np.int64)
     slot, received = np.zeros((1, 4)), np.zeros((2, 4))
 
@@ -220,7 +267,12 @@ def test_buffers_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ValueError, match=r"do not match|at least one vector"):
             make(message)
-    for wrong in ({"weights": np.ones(3, int)}, {"place": 3}, {"place": -1}):
+    for wrong in (
+        {"weights": np.ones((1, 3), int)},
+        {"weights": np.ones(3)},
+        {"place": 3},
+        {"place": -1},
+    ):
         with pytest.raises(ValueError, match="weights"):
             make(**wrong)
     with pytest.raises(ValueError, match="no such vector"):

@@ -31,10 +31,10 @@ def encoder(spec, node, nodes, seeds, dtype):
     return Encoder(make_compressor(spec), place)
 
 
-def stacked_results(spec, matrix, iterations, everyone):
+def stacked_results(spec, arcs, iterations, everyone):
     """Return own and mixed vectors, (iterations, 2, vectors, nodes, ...), and bytes sent."""
-    nodes, seeds, dtype = len(matrix), everyone.shape[-2], everyone.dtype
-    node = StackedNode(matrix, np.count_nonzero(matrix - np.diag(np.diag(matrix)), axis=1))
+    node = StackedNode(arcs)
+    nodes, seeds, dtype = node.nodes, everyone.shape[-2], everyone.dtype
     node.compress_with([encoder(spec, i, nodes, seeds, dtype) for i in range(nodes)])
     made = []
     for node.iteration in iterations:
@@ -50,7 +50,7 @@ def test_all_exchanges_equal_stacked_when_compressed(comm, random, spec, dtype):
     everyone = random.standard_normal((2, comm.size, 3, 37)).astype(dtype)
     everyone[1] *= 1e-3
     iterations = (1, 2, 7)
-    expected, sent = stacked_results(spec, network.matrix, iterations, everyone)
+    expected, sent = stacked_results(spec, network.arcs, iterations, everyone)
     for exchange in EXCHANGES:
         node = Node(comm, network.row(comm.rank), EXCHANGES[exchange])
         node.compress_with([encoder(spec, comm.rank, comm.size, 3, dtype)])
@@ -105,7 +105,7 @@ def test_a_message_has_the_length_of_its_payloads(comm):
     node.compress_with([encoder("sign", comm.rank, comm.size, 2, float)])
     for _, pending in node.mix.compressed(np.ones((2, 17)), np.ones((2, 100))):
         pending.wait()
-    (message,) = node._plans[-1]._messages
+    (message,) = node.plans[-1]._messages
     sizes = 2 * (8 + 3), 2 * (8 + 13)
     assert message.send.size == HEADER_WORDS + sum(-(-size // 8) for size in sizes)
     assert node.bytes_sent == (comm.size - 1) * sum(sizes)

@@ -105,7 +105,8 @@ def test_combine_adds_in_rank_order(comm):
             [*row.weights[:2], row.own, *row.weights[2:]], [*rows[:2], own, *rows[2:]], strict=True
         ):
             expected = expected + weight * z
-        combined = WeightedSum(*weights_in_order(row, np.dtype(float)), length)(rows, own)
+        (weights,), place = weights_in_order(2, row.layers[0], ("A",), np.dtype(float))
+        combined = WeightedSum(weights, place, length)(rows, own)
         np.testing.assert_array_equal(combined, expected)
 
 

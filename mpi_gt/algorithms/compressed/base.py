@@ -1,13 +1,13 @@
 """The compressor and the gossip step of methods with compressed messages."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ...compressors import Compressor, make_compressor, require_fit
 from ...compressors.qsgd import Qsgd
 from ...compressors.top import Top
 from ...user_classes import construct
-from ..base import Algorithm, Array, require
+from ..base import Algorithm, Array, Graph, require
 
 Method = TypeVar("Method", bound="Compressed")
 
@@ -34,7 +34,7 @@ class Compressed(Algorithm):
     k: float = 0.1
     gamma: float = 0.0
 
-    graph: ClassVar[Literal["any", "static", "symmetric"]] = "static"
+    graph: ClassVar[Graph] = "static"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,14 +1,14 @@
 """LEAD: an exact primal-dual method with compressed messages."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ...compressors import Compressor
 from ...compressors.qsgd import Qsgd
 from ...fuse import fused
-from ..base import Array, Gradient, Mix, require
+from ..base import Array, Gradient, Graph, Mix, require
 from .base import Compressed
 
 
@@ -32,7 +32,7 @@ class LEAD(Compressed):
     alpha: float = 0.5
 
     display_name: ClassVar[str] = "LEAD"
-    graph: ClassVar[Literal["any", "static", "symmetric"]] = "symmetric"
+    graph: ClassVar[Graph] = "symmetric"
 
     class State(NamedTuple):
         x: Array  # estimate

@@ -235,8 +235,8 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array, place: Me
     for array in state:
         frozen(array)
     compresses = getattr(algorithm, "compressor", None) is not None
-    mix = _IdentityMix(f"{name}.step", x, place.neighbours, compresses)
     t = exchange_interval(algorithm)
+    mix = _IdentityMix(f"{name}.step", x, place.layer(t).sources, compresses)
     grad.t = t + 1
     state = call_user_code(f"{name}.step", lambda: placed.step(t, state, mix, grad))
     require_state(f"{name}.step", algorithm, state, x)
@@ -251,12 +251,12 @@ class _IdentityMix:
     """A mix without messages: each result is the vector itself, or one copy per neighbour."""
 
     def __init__(
-        self, caller: str, x: Array, neighbours: tuple[int, ...], compresses: bool = False
+        self, caller: str, x: Array, sources: tuple[int, ...], compresses: bool = False
     ) -> None:
         self._caller = caller
         self._compresses = compresses
         self._x = x
-        self._neighbours = neighbours
+        self._sources = sources
         self.results: list[Pending] = []
         self.counts: list[Any] = []  # the signature of each call
         self.apart = False  # True: `each` was called
@@ -269,8 +269,7 @@ class _IdentityMix:
         self._check(vectors)
         self.apart = True
         return self._keep(
-            Pending({neighbour: vector.copy() for neighbour in self._neighbours})
-            for vector in vectors
+            Pending({source: vector.copy() for source in self._sources}) for vector in vectors
         )
 
     def compressed(self, *vectors: Array) -> "tuple[tuple[Array, Pending], ...]":

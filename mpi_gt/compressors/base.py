@@ -55,6 +55,7 @@ class Compiled(Compressor):
     """A compressor of the package: compiled, with its Python twins `_encode` and `_decode`."""
 
     kind: ClassVar[int]
+    _last: tuple[int, Codec] | None = None  # a vector's dimension and its codec: they seldom change
 
     def codec(self, dim: int) -> Codec:
         """Return what the kernels need: kind, bits, block, entries kept, divisor."""
@@ -76,17 +77,22 @@ class Compiled(Compressor):
         self.decode_into(payload.reshape(1, -1), out)
         return out[0]
 
+    def _codec(self, dim: int) -> Codec:
+        if self._last is None or self._last[0] != dim:
+            self._last = dim, self.codec(dim)
+        return self._last[1]
+
     def encode_into(self, z: Array, payload: Array, uniform: Array | None) -> None:
         """Write the payload of z."""
         if kernels.C is not None:
-            kernels.C.encode(self.codec(z.shape[1]), z, payload, uniform)
+            kernels.C.encode(self._codec(z.shape[1]), z, payload, uniform)
         else:
             payload[:] = self._encode(z, uniform)
 
     def decode_into(self, payloads: Array, out: Array) -> None:
         """Write the vectors out (rows, seeds, dim) of payloads (rows, size)."""
         if kernels.C is not None:
-            kernels.C.decode(self.codec(out.shape[2]), payloads, out)
+            kernels.C.decode(self._codec(out.shape[2]), payloads, out)
             return
         for payload, vector in zip(payloads, out, strict=True):
             vector[:] = self._decode(np.ascontiguousarray(payload), vector.shape, vector.dtype)

@@ -66,7 +66,7 @@ class Qsgd(Compiled):
         m = np.where(m < largest, np.nextafter(m, np.float32(np.inf)), m)
         per_entry = np.repeat(m.astype(np.float64), np.diff([*starts, dim]), axis=1)
         with np.errstate(all="ignore"):
-            level = np.floor(np.abs(wide) * (s / per_entry) + uniform)
+            level = np.floor(s * np.abs(wide) / per_entry + uniform)
         usable = np.isfinite(per_entry) & (per_entry > 0)
         level = np.minimum(np.where(usable, level, 0), s)
         codes = (np.where(wide < 0, -level, level) + s).astype(np.uint8)

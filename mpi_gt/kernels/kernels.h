@@ -24,6 +24,14 @@
 #define WIDE
 #endif
 
+/* X86_INTRINSICS: functions for one instruction set may be compiled; who calls one asks the processor
+   with __builtin_cpu_supports. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(NARROW)
+#define X86_INTRINSICS 1
+#else
+#define X86_INTRINSICS 0
+#endif
+
 #if defined(__GNUC__) && !defined(__clang__)
 #define ENTRYWISE _Pragma("GCC ivdep")
 #else

@@ -64,6 +64,28 @@ def test_the_kernels_have_the_bits_of_the_twins(spec, kind, dtype):
         assert made[0].tobytes() == made[1].tobytes() == np.ascontiguousarray(decoded).tobytes()
 
 
+@pytest.mark.usefixtures("kernels_built")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_levels_next_to_an_integer(bits, dtype):
+    """floor(s|z|/M + U) to the bit, where U takes the sum to an integer or just misses it."""
+    compressor, random = Qsgd(bits=bits, block=64), np.random.default_rng(bits)
+    z = random.standard_normal((40, 200)).astype(dtype)
+    z[::2] = np.round(z[::2] * 8) / 8
+    z[:, ::64] = np.where(z[:, ::64] < 0, -8, 8)  # M
+    sums = compressor.levels * np.abs(z.astype(np.float64)) / 8
+    short = np.ceil(sums) - sums
+    for steps in (-300.0, -2, -1, 0, 1, 2, 300, 2.0**15, -(2.0**15), 2.0**20, -(2.0**20)):
+        uniform = np.clip(short + steps * 2.0**-52, 0, 1 - 2.0**-53)
+        payload = compressor.encode(z, uniform)
+        assert payload.tobytes() == compressor._encode(z, uniform).tobytes()
+        levels = np.minimum(np.floor(sums + uniform), compressor.levels)
+        codes = np.where(z < 0, -levels, levels) + compressor.levels
+        assert (
+            payload[40 * 4 * 4 :].tobytes() == compressor._packed(codes.astype(np.uint8)).tobytes()
+        )
+
+
 @pytest.mark.parametrize(
     ("spec", "size"),
     [("none", 1968), ("bfloat16", 492), ("float16", 492), ("float32", 984),

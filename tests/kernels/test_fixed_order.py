@@ -1,19 +1,12 @@
 """Products and functions with the same bits on every processor."""
 
-import importlib.machinery
-import importlib.util
-import subprocess
-import sysconfig
-
 import numpy as np
 import pytest
 from scipy import special
-from support import ROOT_OF_REPOSITORY
 
 from mpi_gt import kernels
 from mpi_gt.errors import UserError
 from mpi_gt.kernels import fixed_order
-from mpi_gt.kernels.build import FLAGS
 
 pytestmark = pytest.mark.usefixtures("kernels_built")
 
@@ -102,40 +95,3 @@ def test_without_the_kernels_there_is_one_message(by_numpy, monkeypatch):
     monkeypatch.setenv("MPI_GT_KERNELS", "numpy")
     with pytest.raises(UserError, match="unset MPI_GT_KERNELS"):
         by_numpy(fixed_order.require_kernels)
-
-
-@pytest.fixture(scope="module")
-def narrow(tmp_path_factory):
-    """The extension without its loops for AVX2, as an old processor would run it."""
-    folder = ROOT_OF_REPOSITORY / "mpi_gt" / "kernels"
-    target = tmp_path_factory.mktemp("narrow") / "_c.so"
-    includes = [f"-I{sysconfig.get_path('include')}", f"-I{np.get_include()}"]
-    sources = sorted(map(str, folder.rglob("*.c")))
-    words = ["cc", "-shared", "-fPIC", "-DNARROW", "-w", *FLAGS, *includes, *sources]
-    subprocess.run([*words, "-o", str(target), "-lm"], check=True, timeout=300)
-    loader = importlib.machinery.ExtensionFileLoader("_c", str(target))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("_c", loader))
-    loader.exec_module(module)
-    return module
-
-
-@pytest.mark.usefixtures("compiler")
-def test_processors_without_avx2_give_the_same_bits(narrow):
-    random = np.random.default_rng(1)
-    assert narrow.multiply is not kernels.C.multiply
-    for dtype in (np.float64, np.float32):
-        a, b = matrices(37, 301, 43, dtype)
-        z, labels = random.standard_normal((50, 3, 7)).astype(dtype), random.integers(0, 7, 50)
-        results = []
-        for module in (narrow, kernels.C):
-            out, mixed, slopes, loss = (
-                np.empty((1, 37, 43), dtype),
-                np.empty_like(b[:37]),
-                z.copy(),
-                np.zeros(3),
-            )
-            module.multiply(out, a[np.newaxis], b[np.newaxis], False)
-            module.mix_all(mixed, a[:, :37].copy(), b[:37].copy())
-            module.slopes(slopes, labels, 0.5, loss, None, True)
-            results.append([each.tobytes() for each in (out, mixed, slopes, loss)])
-        assert results[0] == results[1]

@@ -40,6 +40,23 @@ static inline float float_of_bits(uint32_t bits) {
     return value;
 }
 
+/* Return the least float32 that is not less. */
+static inline float rounded_up(double value) {
+    float nearest = (float)value;
+    return (double)nearest < value ? float_of_bits(bits_of_float(nearest) + 1) : nearest;
+}
+
+/* Return whether a block with this largest entry has levels other than 0. Else it decodes to 0, or
+   to NaN if the largest is not finite. */
+static inline int is_scale(float m) { return m > 0 && m - m == 0; }
+
+/* Return the code of an entry: the level with its sign, plus s. */
+static inline unsigned char quantised(double z, double uniform, double m, int32_t s) {
+    double level = s * (z < 0 ? -z : z) / m + uniform;
+    int32_t floor = (int32_t)(level > s ? s : level);
+    return (unsigned char)(z < 0 ? s - floor : s + floor);
+}
+
 /* casts.c */
 void encode_cast(const Codec *codec, const void *z, char *payload);
 void decode_cast(const Codec *codec, const char *payload, void *out);
@@ -47,6 +64,20 @@ void decode_cast(const Codec *codec, const char *payload, void *out);
 /* quantise.c; 0, or -1 without memory */
 int encode_qsgd(const Codec *codec, const void *z, const double *uniform, char *payload);
 int decode_qsgd(const Codec *codec, const char *payload, void *out);
+
+/* One seed's vector, as the parts of a payload: a scale per block, a code per entry. */
+#define QUANTISE(name, T)                                                                       \
+    void name(const T *restrict z, const double *restrict uniform, npy_intp d, npy_intp block,  \
+              int32_t s, char *scales, unsigned char *restrict codes)
+#define DEQUANTISE(name, T)                                                                     \
+    void name(const unsigned char *restrict codes, const char *scales, double factor,           \
+              npy_intp d, npy_intp block, int32_t s, T *restrict out)
+
+/* quantise_avx2.c; for processors with AVX2 and FMA, and X86_INTRINSICS */
+QUANTISE(quantise_avx2_double, double);
+QUANTISE(quantise_avx2_float, float);
+DEQUANTISE(dequantise_avx2_double, double);
+DEQUANTISE(dequantise_avx2_float, float);
 
 /* sign.c */
 void encode_sign(const Codec *codec, const void *z, char *payload);

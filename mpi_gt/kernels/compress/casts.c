@@ -9,33 +9,32 @@ static inline uint16_t to_bfloat16(float value) {
     return (uint16_t)((b & 0x7FFFFFFF) > 0x7F800000 ? quiet : rounded);
 }
 
-/* Round a double to float16 in one step, as numpy does. */
+/* Round a double to float16 in one step, as numpy does.
+
+   No branches, which random exponents would mislead, and no 64-bit comparisons but of doubles: the
+   compiler vectorises it. To a number whose exponent is e (at least -14, the least of float16), 2^(e+42)
+   is added: the sum is rounded to the digits of a float16, which are then the last of the sum. */
 static inline uint16_t to_float16(double value) {
     uint64_t b = bits_of_double(value);
-    uint16_t sign = (uint16_t)(b >> 48 & 0x8000);
-    uint64_t size = b & 0x7FFFFFFFFFFFFFFFULL;
-    if (size > 0x7FF0000000000000ULL) { /* NaN */
-        uint16_t kept = (uint16_t)(0x7C00 | (size >> 42 & 0x3FF));
-        return sign | (kept == 0x7C00 ? 0x7C01 : kept);
-    }
-    int exponent = (int)(size >> 52) - 1023;
-    if (exponent >= 16) return sign | 0x7C00;
-    if (exponent < -25) return sign; /* below half of the least float16 */
-    uint64_t digits = (size & 0xFFFFFFFFFFFFFULL) | 0x10000000000000ULL;
-    int drop = exponent < -14 ? 42 - 14 - exponent : 42; /* digits that do not fit */
-    uint64_t half = 1ULL << (drop - 1), kept = digits >> drop, rest = digits & ((half << 1) - 1);
-    kept += rest > half || (rest == half && (kept & 1));
-    if (exponent < -14) return sign | (uint16_t)kept;
-    return sign | (uint16_t)(((uint64_t)(exponent + 14) << 10) + kept); /* carries included */
+    uint64_t sign = b >> 48 & 0x8000, quiet = b >> 42 & 0x3FF;
+    double size = value < 0 ? -value : value;
+    double kept = size < 0x1p16 ? size : 0x1p16; /* which becomes infinity, like all above */
+    double least = kept > 0x1p-14 ? kept : 0x1p-14;
+    uint64_t exponent = bits_of_double(least) & 0x7FF0000000000000ULL;
+    double power = double_of_bits(exponent + (42ULL << 52));
+    uint64_t digits = bits_of_double(kept + power) & 0xFFF;
+    uint64_t rounded = (exponent >> 42) - (1009ULL << 10) + digits; /* carries included */
+    uint64_t nan = 0x7C00 | quiet | (quiet == 0);
+    return (uint16_t)(sign | (value != value ? nan : rounded));
 }
 
 static inline float of_float16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
-    uint32_t digits = half & 0x3FF;
-    if (exponent == 31) return float_of_bits(sign | 0x7F800000 | digits << 13);
-    if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | digits << 13);
-    float least = (float)digits * 0x1p-24f;
-    return float_of_bits(sign | bits_of_float(least));
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, size = half & 0x7FFF;
+    uint32_t small = bits_of_float((float)(int32_t)size * 0x1p-24f); /* below 2^-14 */
+    uint32_t normal = (size << 13) + (112U << 23);
+    uint32_t infinite = size << 13 | 0x7F800000; /* or NaN */
+    uint32_t kept = size < 0x400 ? small : normal;
+    return float_of_bits(sign | (size >= 0x7C00 ? infinite : kept));
 }
 
 #define CASTS(T)                                                                                \
@@ -45,10 +44,10 @@ static inline float of_float16(uint16_t half) {
     WIDE static void of_bfloat16s_##T(const uint16_t *restrict in, T *restrict out, npy_intp n) { \
         for (npy_intp i = 0; i < n; i++) out[i] = (T)float_of_bits((uint32_t)in[i] << 16);      \
     }                                                                                           \
-    static void to_float16s_##T(const T *restrict z, uint16_t *restrict out, npy_intp n) {      \
+    WIDE static void to_float16s_##T(const T *restrict z, uint16_t *restrict out, npy_intp n) { \
         for (npy_intp i = 0; i < n; i++) out[i] = to_float16((double)z[i]);                     \
     }                                                                                           \
-    static void of_float16s_##T(const uint16_t *restrict in, T *restrict out, npy_intp n) {     \
+    WIDE static void of_float16s_##T(const uint16_t *restrict in, T *restrict out, npy_intp n) { \
         for (npy_intp i = 0; i < n; i++) out[i] = (T)of_float16(in[i]);                         \
     }                                                                                           \
     WIDE static void to_floats_##T(const T *restrict z, float *restrict out, npy_intp n) {      \

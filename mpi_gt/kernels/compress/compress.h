@@ -28,6 +28,12 @@ static inline uint64_t bits_of_double(double value) {
     return bits;
 }
 
+static inline double double_of_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 static inline uint32_t bits_of_float(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

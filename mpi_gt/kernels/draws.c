@@ -5,7 +5,10 @@
 #include <stdint.h>
 #include <structmember.h>
 
-#define TOGETHER 2 /* counters per call: their multiplications do not depend on each other */
+#define FACTOR0 0xD2E7470EE14C6C93u
+#define FACTOR1 0xCA5A826395121157u
+#define KEY0 0x9E3779B97F4A7C15u /* what a round adds to the key */
+#define KEY1 0xBB67AE8584CAA73Bu
 
 static inline uint64_t multiply(uint64_t a, uint64_t b, uint64_t *high) {
     unsigned __int128 product = (unsigned __int128)a * b;
@@ -13,24 +16,103 @@ static inline uint64_t multiply(uint64_t a, uint64_t b, uint64_t *high) {
     return (uint64_t)product;
 }
 
-/* Compute four numbers for each counter [first, block, 0, 0], [first + 1, block, 0, 0], ... */
-static void philox(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
-                   uint64_t out[TOGETHER][4]) {
-    for (int k = 0; k < TOGETHER; k++)
-        out[k][0] = first + k, out[k][1] = block, out[k][2] = 0, out[k][3] = 0;
-    for (int round = 0; round < 10; round++) {
-        for (int k = 0; k < TOGETHER; k++) {
+/* Compute the numbers in [0, 1) of the counters [first, block, 0, 0], [first + 1, block, 0, 0], ...;
+   four for each counter. */
+static void philox(uint64_t first, uint64_t block, uint64_t seed, uint64_t word, int counters,
+                   double *out) {
+    for (int k = 0; k < counters; k++) {
+        uint64_t x[] = {first + k, block, 0, 0}, key0 = seed, key1 = word;
+        for (int round = 0; round < 10; round++) {
             uint64_t high0, high1;
-            uint64_t low0 = multiply(0xD2E7470EE14C6C93u, out[k][0], &high0);
-            uint64_t low1 = multiply(0xCA5A826395121157u, out[k][2], &high1);
-            out[k][0] = high1 ^ out[k][1] ^ seed, out[k][1] = low1;
-            out[k][2] = high0 ^ out[k][3] ^ word, out[k][3] = low0;
+            uint64_t low0 = multiply(FACTOR0, x[0], &high0);
+            uint64_t low1 = multiply(FACTOR1, x[2], &high1);
+            x[0] = high1 ^ x[1] ^ key0, x[1] = low1;
+            x[2] = high0 ^ x[3] ^ key1, x[3] = low0;
+            key0 += KEY0, key1 += KEY1;
         }
-        seed += 0x9E3779B97F4A7C15u, word += 0xBB67AE8584CAA73Bu;
+        /* signed: converting unsigned numbers is slower, and these are below 2^53 */
+        for (int i = 0; i < 4; i++) *out++ = (double)(int64_t)(x[i] >> 11) * 0x1p-53;
     }
 }
 
-#define AHEAD 256 /* numbers that are computed before they are copied to the output */
+#if X86_INTRINSICS
+#include <immintrin.h>
+#define AVX512 __attribute__((target("avx512f,avx512dq")))
+
+/* Multiply eight numbers by a factor, given with its upper half; products of halves, then carries. */
+AVX512 static ALWAYS_INLINE __m512i multiply_8(__m512i x, __m512i factor, __m512i upper,
+                                               __m512i *high) {
+    const __m512i mask = _mm512_set1_epi64(0xFFFFFFFF);
+    __m512i rest = _mm512_srli_epi64(x, 32);
+    __m512i lowest = _mm512_srli_epi64(_mm512_mul_epu32(x, factor), 32);
+    __m512i one = _mm512_add_epi64(_mm512_mul_epu32(rest, factor), lowest);
+    __m512i other = _mm512_add_epi64(_mm512_mul_epu32(x, upper), _mm512_and_si512(one, mask));
+    __m512i carries = _mm512_add_epi64(_mm512_srli_epi64(one, 32), _mm512_srli_epi64(other, 32));
+    *high = _mm512_add_epi64(_mm512_mul_epu32(rest, upper), carries);
+    return _mm512_mullo_epi64(x, factor);
+}
+
+/* Write the numbers of eight counters; `x` has one word of each, after the last round. */
+AVX512 static ALWAYS_INLINE void store_8(const __m512i x[4], double *out) {
+    __m512d made[4];
+    for (int i = 0; i < 4; i++)
+        made[i] = _mm512_mul_pd(_mm512_cvtepi64_pd(_mm512_srli_epi64(x[i], 11)),
+                                _mm512_set1_pd(0x1p-53));
+    __m512d even0 = _mm512_unpacklo_pd(made[0], made[1]), odd0 = _mm512_unpackhi_pd(made[0], made[1]);
+    __m512d even1 = _mm512_unpacklo_pd(made[2], made[3]), odd1 = _mm512_unpackhi_pd(made[2], made[3]);
+    __m512d a = _mm512_shuffle_f64x2(even0, even1, 0x44), b = _mm512_shuffle_f64x2(odd0, odd1, 0x44);
+    __m512d c = _mm512_shuffle_f64x2(even0, even1, 0xEE), d = _mm512_shuffle_f64x2(odd0, odd1, 0xEE);
+    _mm512_storeu_pd(out, _mm512_shuffle_f64x2(a, b, 0x88));
+    _mm512_storeu_pd(out + 8, _mm512_shuffle_f64x2(a, b, 0xDD));
+    _mm512_storeu_pd(out + 16, _mm512_shuffle_f64x2(c, d, 0x88));
+    _mm512_storeu_pd(out + 24, _mm512_shuffle_f64x2(c, d, 0xDD));
+}
+
+#define EIGHTS 2 /* their multiplications do not depend on each other */
+
+/* Do as `philox`, for a multiple of 16 counters. */
+AVX512 static void philox_avx512(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
+                                 int counters, double *out) {
+    const __m512i factor0 = _mm512_set1_epi64((long long)FACTOR0);
+    const __m512i factor1 = _mm512_set1_epi64((long long)FACTOR1);
+    const __m512i upper0 = _mm512_srli_epi64(factor0, 32), upper1 = _mm512_srli_epi64(factor1, 32);
+    const __m512i ascending = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    for (int k = 0; k < counters; k += 8 * EIGHTS) {
+        __m512i x[EIGHTS][4], key0 = _mm512_set1_epi64((long long)seed);
+        __m512i key1 = _mm512_set1_epi64((long long)word);
+        for (int e = 0; e < EIGHTS; e++) {
+            x[e][0] = _mm512_add_epi64(_mm512_set1_epi64((long long)first + k + 8 * e), ascending);
+            x[e][1] = _mm512_set1_epi64((long long)block);
+            x[e][2] = x[e][3] = _mm512_setzero_si512();
+        }
+        for (int round = 0; round < 10; round++) {
+            for (int e = 0; e < EIGHTS; e++) {
+                __m512i high0, high1;
+                __m512i low0 = multiply_8(x[e][0], factor0, upper0, &high0);
+                __m512i low1 = multiply_8(x[e][2], factor1, upper1, &high1);
+                x[e][0] = _mm512_ternarylogic_epi64(high1, x[e][1], key0, 0x96); /* xor */
+                x[e][2] = _mm512_ternarylogic_epi64(high0, x[e][3], key1, 0x96);
+                x[e][1] = low1, x[e][3] = low0;
+            }
+            key0 = _mm512_add_epi64(key0, _mm512_set1_epi64((long long)KEY0));
+            key1 = _mm512_add_epi64(key1, _mm512_set1_epi64((long long)KEY1));
+        }
+        for (int e = 0; e < EIGHTS; e++) store_8(x[e], out + 4 * k + 32 * e);
+    }
+}
+
+/* Compute the numbers of some counters; up to 15 more than wanted are made where that is faster. */
+static void counters_from(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
+                          int counters, double *out) {
+    if (counters >= 8 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+        philox_avx512(first, block, seed, word, counters, out);
+    else philox(first, block, seed, word, counters, out);
+}
+#else
+#define counters_from philox
+#endif
+
+#define AHEAD 256 /* numbers that are computed before they are copied to the output; a multiple of 64 */
 
 /* Fill `rows` pieces of `width` numbers, `stride` apart, with the numbers from index `begin` on. */
 static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, uint64_t begin,
@@ -40,14 +122,7 @@ static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, ui
     npy_intp column = 0;
     while (at < end) {
         uint64_t base = at / 4 * 4, stop = end - base < AHEAD ? end : base + AHEAD;
-        for (uint64_t next = base; next < stop; next += 4 * TOGETHER) {
-            uint64_t numbers[TOGETHER][4];
-            double *to = ahead + (next - base);
-            philox(next / 4 + 1, block, seed, word, numbers);
-            /* signed: converting unsigned numbers is slower, and these are below 2^53 */
-            for (int i = 0; i < 4 * TOGETHER; i++)
-                to[i] = (double)(int64_t)(numbers[i / 4][i % 4] >> 11) * 0x1p-53;
-        }
+        counters_from(base / 4 + 1, block, seed, word, (int)((stop - base + 3) / 4), ahead);
         while (at < stop) {
             npy_intp left = width - column, there = (npy_intp)(stop - at);
             npy_intp n = left < there ? left : there;

@@ -96,6 +96,7 @@ class Window:
     _length: int
     _window: int
     _width: int
+    _identity: bool
     def at(self, t: int, /) -> Array: ...
 
 class Huber:

@@ -121,6 +121,13 @@ static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, ui
     uint64_t at = begin, end = begin + (uint64_t)(rows * width);
     npy_intp column = 0;
     while (at < end) {
+        npy_intp direct = at % 4 ? 0 : (width - column) / AHEAD * AHEAD;
+        if (direct) { /* a long row needs no copy */
+            counters_from(at / 4 + 1, block, seed, word, (int)(direct / 4), out + column);
+            at += direct, column += direct;
+            if (column == width) column = 0, out += stride;
+            continue;
+        }
         uint64_t base = at / 4 * 4, stop = end - base < AHEAD ? end : base + AHEAD;
         counters_from(base / 4 + 1, block, seed, word, (int)((stop - base + 3) / 4), ahead);
         while (at < stop) {
@@ -167,7 +174,7 @@ PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize
 }
 
 /* Window, the base class of Draws: the numbers of some consecutive iterations. They are uniform
-   numbers, transformed by a program. Without a program the method `_fill(index)` of Draws makes
+   numbers, maybe transformed by a program. With a transform that is none, the method `_fill(index)` of Draws makes
    those of iteration index + 1 and returns their row. */
 typedef struct {
     PyObject_HEAD
@@ -176,6 +183,7 @@ typedef struct {
     PyObject *program, *seeds;
     unsigned long long word;
     long long length, window, width; /* iterations per block and per window; numbers per seed */
+    char identity;                   /* the uniform numbers are not transformed */
     Pool uniform;
 } Window;
 
@@ -183,8 +191,9 @@ typedef struct {
    Draws._fill. */
 static long long window_fill(Window *self, long long index) {
     Program *program = (Program *)self->program;
-    if (!program || !Py_IS_TYPE(self->program, &ProgramType) || program_inputs(program) != 1 ||
-        program_outputs(program) != 1 || program_scalars(program) != 1) {
+    if (!self->identity &&
+        (!program || !Py_IS_TYPE(self->program, &ProgramType) || program_inputs(program) != 1 ||
+         program_outputs(program) != 1 || program_scalars(program) != 1)) {
         PyObject *found = PyObject_CallMethod((PyObject *)self, "_fill", "L", index);
         long long place = found ? PyLong_AsLongLong(found) : -1;
         Py_XDECREF(found);
@@ -201,13 +210,19 @@ static long long window_fill(Window *self, long long index) {
     long long first = row - row % self->window;
     long long rows = self->length - first < self->window ? self->length - first : self->window;
     npy_intp shape[] = {rows, PyArray_SIZE(seeds), self->width};
-    PyArrayObject *drawn = pool_take_shape(&self->uniform, 3, shape, NPY_DOUBLE), *made;
+    if (self->identity) { /* then their memory is used again, unless somebody has kept them */
+        self->count = 0;
+        Py_CLEAR(self->numbers);
+    }
+    PyArrayObject *drawn = pool_take_shape(&self->uniform, 3, shape, NPY_DOUBLE), *made = drawn;
     if (!drawn) return -1;
     uniform(drawn, seeds, self->word, block, first);
-    double none = 0;
-    int failed = program_run(program, &drawn, &none, &made);
-    Py_DECREF(drawn);
-    if (failed) return -1;
+    if (!self->identity) {
+        double none = 0;
+        int failed = program_run(program, &drawn, &none, &made);
+        Py_DECREF(drawn);
+        if (failed) return -1;
+    }
     Py_XSETREF(self->numbers, (PyObject *)made);
     self->first = index + 1 - row + first, self->count = rows;
     return row - first;
@@ -283,6 +298,7 @@ static PyMemberDef window_members[] = {
     {"_word", T_ULONGLONG, offsetof(Window, word), 0, NULL},
     {"_length", T_LONGLONG, offsetof(Window, length), 0, NULL},
     {"_window", T_LONGLONG, offsetof(Window, window), 0, NULL},
+    {"_identity", T_BOOL, offsetof(Window, identity), 0, NULL},
     {"_width", T_LONGLONG, offsetof(Window, width), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 

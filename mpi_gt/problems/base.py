@@ -166,11 +166,12 @@ class Draws(Window):
         place: Place,
         purpose: int,
         width: int,
-        transform: Callable[[Array], Array] = lambda uniform: uniform,
+        transform: Callable[[Array], Array] | None = None,
     ) -> None:
         self._place = place
         self._purpose = purpose
         self._transform = transform
+        self._identity = transform is None
         self._program = getattr(transform, "program", None)  # compiled, for the kernels
         self._length = max(1, min(256, 65536 // width))
         self._width = width
@@ -199,7 +200,7 @@ class Draws(Window):
                 uniform[:, column] = generator.random((rows, self._width))
         else:
             kernels.C.uniform(uniform, self._seeds, self._word, block, first)
-        self._numbers = np.asarray(self._transform(uniform))
+        self._numbers = uniform if self._transform is None else np.asarray(self._transform(uniform))
         self._numbers.flags.writeable = False
         self._first = index + 1 - row + first
         self._count = rows

@@ -11,14 +11,19 @@ from mpi_gt.problems.truncated_normal import TruncatedNormal
 pytestmark = pytest.mark.usefixtures("kernels_built")
 
 
-@pytest.mark.parametrize("width", [1, 3, 10, 123, 300, 100_000])
+@pytest.mark.parametrize("width", [1, 3, 10, 123, 300, 7840, 100_000])
 def test_the_same_draws(by_numpy, width):
     place = Place(3, 5, (0, 7, 2**63 + 5))
     compiled_draws, draws = Draws(place, 4, width), by_numpy(lambda: Draws(place, 4, width))
+    kept = compiled_draws.at(1), compiled_draws.at(1).copy()
     for t in (1, 2, 3, 16, 17, 255, 256, 257, 1000, 5):
         expected = by_numpy(lambda t=t: draws.at(t))
         np.testing.assert_array_equal(compiled_draws.at(t), expected)
         assert not compiled_draws.at(t).flags.writeable
+    np.testing.assert_array_equal(*kept)  # arrays that were returned are not overwritten
+    with pytest.raises(ValueError, match="cannot be drawn"):
+        compiled_draws.at(0)
+    np.testing.assert_array_equal(compiled_draws.at(1), kept[1])
 
 
 def test_the_same_noise(by_numpy):

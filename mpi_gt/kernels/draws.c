@@ -39,10 +39,14 @@ static void philox(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
 #include <immintrin.h>
 #define AVX512 __attribute__((target("avx512f,avx512dq")))
 
+AVX512 static ALWAYS_INLINE __m512i set_8(uint64_t number) {
+    return _mm512_set1_epi64((long long)number);
+}
+
 /* Multiply eight numbers by a factor, given with its upper half; products of halves, then carries. */
 AVX512 static ALWAYS_INLINE __m512i multiply_8(__m512i x, __m512i factor, __m512i upper,
                                                __m512i *high) {
-    const __m512i mask = _mm512_set1_epi64(0xFFFFFFFF);
+    const __m512i mask = set_8(0xFFFFFFFF);
     __m512i rest = _mm512_srli_epi64(x, 32);
     __m512i lowest = _mm512_srli_epi64(_mm512_mul_epu32(x, factor), 32);
     __m512i one = _mm512_add_epi64(_mm512_mul_epu32(rest, factor), lowest);
@@ -68,43 +72,46 @@ AVX512 static ALWAYS_INLINE void store_8(const __m512i x[4], double *out) {
     _mm512_storeu_pd(out + 24, _mm512_shuffle_f64x2(c, d, 0xDD));
 }
 
-#define EIGHTS 2 /* their multiplications do not depend on each other */
+#define EIGHTS 4 /* their multiplications do not depend on each other */
 
-/* Do as `philox`, for a multiple of 16 counters. */
+/* Do as `philox`, for a multiple of 32 counters. In the first two rounds, one of the two products is
+   zero, or the same for all counters. */
 AVX512 static void philox_avx512(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
                                  int counters, double *out) {
-    const __m512i factor0 = _mm512_set1_epi64((long long)FACTOR0);
-    const __m512i factor1 = _mm512_set1_epi64((long long)FACTOR1);
-    const __m512i upper0 = _mm512_srli_epi64(factor0, 32), upper1 = _mm512_srli_epi64(factor1, 32);
+    const __m512i factor0 = set_8(FACTOR0), upper0 = set_8(FACTOR0 >> 32);
+    const __m512i factor1 = set_8(FACTOR1), upper1 = set_8(FACTOR1 >> 32);
     const __m512i ascending = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    uint64_t high, low = multiply(FACTOR0, block ^ seed, &high);
     for (int k = 0; k < counters; k += 8 * EIGHTS) {
-        __m512i x[EIGHTS][4], key0 = _mm512_set1_epi64((long long)seed);
-        __m512i key1 = _mm512_set1_epi64((long long)word);
+        __m512i x[EIGHTS][4];
         for (int e = 0; e < EIGHTS; e++) {
-            x[e][0] = _mm512_add_epi64(_mm512_set1_epi64((long long)first + k + 8 * e), ascending);
-            x[e][1] = _mm512_set1_epi64((long long)block);
-            x[e][2] = x[e][3] = _mm512_setzero_si512();
+            __m512i counter = _mm512_add_epi64(set_8(first + k + 8 * e), ascending), high0, high1;
+            __m512i low0 = multiply_8(counter, factor0, upper0, &high0);
+            x[e][1] = multiply_8(_mm512_xor_si512(high0, set_8(word)), factor1, upper1, &high1);
+            x[e][0] = _mm512_xor_si512(high1, set_8(seed + KEY0));
+            x[e][2] = _mm512_xor_si512(low0, set_8(high ^ (word + KEY1)));
+            x[e][3] = set_8(low);
         }
-        for (int round = 0; round < 10; round++) {
+        uint64_t key0 = seed + KEY0, key1 = word + KEY1;
+        for (int round = 2; round < 10; round++) {
+            key0 += KEY0, key1 += KEY1;
             for (int e = 0; e < EIGHTS; e++) {
                 __m512i high0, high1;
                 __m512i low0 = multiply_8(x[e][0], factor0, upper0, &high0);
                 __m512i low1 = multiply_8(x[e][2], factor1, upper1, &high1);
-                x[e][0] = _mm512_ternarylogic_epi64(high1, x[e][1], key0, 0x96); /* xor */
-                x[e][2] = _mm512_ternarylogic_epi64(high0, x[e][3], key1, 0x96);
+                x[e][0] = _mm512_ternarylogic_epi64(high1, x[e][1], set_8(key0), 0x96); /* xor */
+                x[e][2] = _mm512_ternarylogic_epi64(high0, x[e][3], set_8(key1), 0x96);
                 x[e][1] = low1, x[e][3] = low0;
             }
-            key0 = _mm512_add_epi64(key0, _mm512_set1_epi64((long long)KEY0));
-            key1 = _mm512_add_epi64(key1, _mm512_set1_epi64((long long)KEY1));
         }
         for (int e = 0; e < EIGHTS; e++) store_8(x[e], out + 4 * k + 32 * e);
     }
 }
 
-/* Compute the numbers of some counters; up to 15 more than wanted are made where that is faster. */
+/* Compute the numbers of some counters; up to 31 more than wanted are made where that is faster. */
 static void counters_from(uint64_t first, uint64_t block, uint64_t seed, uint64_t word,
                           int counters, double *out) {
-    if (counters >= 8 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+    if (counters >= 24 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
         philox_avx512(first, block, seed, word, counters, out);
     else philox(first, block, seed, word, counters, out);
 }
@@ -112,7 +119,8 @@ static void counters_from(uint64_t first, uint64_t block, uint64_t seed, uint64_
 #define counters_from philox
 #endif
 
-#define AHEAD 256 /* numbers that are computed before they are copied to the output; a multiple of 64 */
+/* numbers that are computed before they are copied to the output; a multiple of 128 */
+#define AHEAD 256
 
 /* Fill `rows` pieces of `width` numbers, `stride` apart, with the numbers from index `begin` on. */
 static void fill(double *out, npy_intp rows, npy_intp width, npy_intp stride, uint64_t begin,
@@ -174,8 +182,8 @@ PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize
 }
 
 /* Window, the base class of Draws: the numbers of some consecutive iterations. They are uniform
-   numbers, maybe transformed by a program. With a transform that is none, the method `_fill(index)` of Draws makes
-   those of iteration index + 1 and returns their row. */
+   numbers, maybe transformed by a program. With a transform that is no program, the method
+   `_fill(index)` of Draws makes those of iteration index + 1 and returns their row. */
 typedef struct {
     PyObject_HEAD
     PyObject *numbers; /* (iterations, seeds, width) */

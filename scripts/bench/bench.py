@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from mpi_gt.errors import UserError
 
 TOLERANCE = 1e-9
 TURNS = 4  # pairs per launch, where both sides are mpi-gt
+CODECS = [("sign", "sign", "sign"), ("bfloat16", "bfloat16", "bfloat16"),
+          ("8bits", "qsgd with 8 bits", "qsgd:bits=8")]  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -155,6 +158,11 @@ class Bench:
                           lambda: self.local(gradient, 1)),
             "softmax-10": ("MNIST gradient, 10 seeds / the same", "<= 2",
                            lambda: self.local(gradient, 10)),
+            **{
+                f"codec-{name}": (f"{what}: encode and decode of 627 kB / its copy", "<= 3",
+                                  partial(self.local, partial(local.codec_beside_copy, spec), 10))
+                for name, what, spec in CODECS
+            },
             "start": ("start-up to the first iteration / bare imports", "<= 2", self.start_up),
             "logging": ("loop with logging every 100 / without, 50 seeds", "<= 1.10",
                         self.logging),

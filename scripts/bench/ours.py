@@ -8,6 +8,9 @@ ours.py option NAME=VALUE PAIRS ITERATIONS DIR
                                             per line
 ours.py profile ITERATIONS                  processor seconds per iteration with a profile and
                                             without it
+ours.py methods TURNS ITERATIONS SEEDS PROBLEM METHOD...
+                                            root prints the seconds per iteration of the methods,
+                                            one line per turn
 ours.py mix FOLDER DIM ITERATIONS GRAPH     root prints the seconds per iteration of each
                                             twentieth; x goes to FOLDER/ours-RANK.bin
 """
@@ -140,6 +143,48 @@ def timed_option(option: str, pairs: int, iterations: int, directory: str) -> No
     watchdog.close()
 
 
+def timed_methods(
+    turns: int, iterations: int, seeds: int, problem: str, methods: list[str]
+) -> None:
+    """Time the loops of several methods by turns on the same ranks; nothing is measured or written.
+
+    The first half of each loop, in which buffers are made, is not counted.
+    """
+    import gc
+
+    from mpi4py import MPI
+
+    from mpi_gt.comm.collective import WatchedComm
+    from mpi_gt.config import RunConfig
+    from mpi_gt.engine import loop
+    from mpi_gt.engine.build import build
+    from mpi_gt.engine.checkpointer import Checkpointer
+    from mpi_gt.performance.phases import NoPhases
+
+    comm = WatchedComm(MPI.COMM_WORLD)
+    options = {"iterations": iterations, "log_every": iterations // 2, "seeds": seeds}
+    config = RunConfig.of({**options, "problem": problem, "algorithms": ",".join(methods)})
+    built = build(config, comm)
+    stamps: list[float] = []
+
+    def stamp(*_: Any) -> None:  # in place of measurements: before, half-way and after
+        comm.Barrier()
+        stamps.append(time.perf_counter())
+
+    loop.measure = stamp  # type: ignore[assignment]
+    gc.freeze()  # as `mpi-gt run` does
+    for turn in range(turns + 1):
+        stamps.clear()
+        for entry in built.entries:
+            nobody = loop.NoRecorder()
+            checkpointer = Checkpointer(built.config, built.node, None, "", nobody, None)
+            loop.solve(built, entry, nobody, checkpointer, NoPhases())
+        if comm.rank == 0 and turn:  # the first turn warms up
+            halves = [stamps[i + 2] - stamps[i + 1] for i in range(0, len(stamps), 3)]
+            print(*(2 * half / iterations for half in halves), flush=True)
+    built.node.free()
+
+
 def timed_profile(iterations: int) -> None:
     """Print the processor seconds per iteration with a profile, and without it.
 
@@ -179,6 +224,8 @@ if __name__ == "__main__":
         sys.exit(timed_run(rest))
     if kind == "option":
         timed_option(rest[0], int(rest[1]), int(rest[2]), rest[3])
+    elif kind == "methods":
+        timed_methods(int(rest[0]), int(rest[1]), int(rest[2]), rest[3], rest[4:])
     elif kind == "profile":
         timed_profile(int(rest[0]))
     else:

@@ -62,3 +62,22 @@ def test_both_sides_of_an_option_take_turns(sides, machine, tmp_path, option):
     assert len(table) == 1 + 50 * (runs_with * logged + runs_without * 2)
     saved = {path.name for path in (tmp_path / "run").rglob("checkpoint*")}
     assert bool(saved) == option.startswith("checkpoint")
+
+
+def test_methods_take_turns(machine):
+    methods = ["gt", "gt-adaptive-compressed:compress=sign", "beer:compress=qsgd,bits=8"]
+    words = ["methods", "2", "8", "3", "huber", *methods]
+    printed = machine.on_ranks(RANKS, sys.executable, str(BENCH / "ours.py"), *words)
+    turns = [[float(word) for word in line.split()] for line in printed.splitlines()]
+    assert [len(turn) for turn in turns] == [3, 3]
+    assert all(0 < seconds < 10 for turn in turns for seconds in turn)
+
+
+@pytest.mark.usefixtures("sides")
+def test_compressors_are_timed_beside_a_copy():
+    import local
+
+    times = local.codec("qsgd:bits=8", 1, repeats=2)
+    assert sorted(times) == ["copy", "decode", "draws", "encode"]
+    assert all(0 < seconds < 1 for seconds in times.values())
+    assert "draws" not in local.codec("sign", 2, repeats=1)

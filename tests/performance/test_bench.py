@@ -8,7 +8,8 @@ from support import FIGURES
 
 from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.errors import UserError
-from mpi_gt.performance.bench import BenchPlan, fits_of, parse_size
+from mpi_gt.performance.bench import fits_of
+from mpi_gt.performance.bench_plan import BenchPlan, parse_size
 from mpi_gt.performance.cost_model import Cost
 
 

@@ -181,7 +181,7 @@ def parse_seconds(what: str, text: str) -> float:
 
 def parse_speed(what: str, text: str) -> float:
     """Return the bytes per second in a bandwidth such as 12GB/s."""
-    from ...performance.bench import parse_bytes
+    from ...performance.bench_plan import parse_bytes
 
     value = parse_bytes(what, text.removesuffix("/s"))
     if value <= 0:

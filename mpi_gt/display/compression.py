@@ -86,32 +86,21 @@ def prediction_table(found: dict[str, Any], plain: int) -> tuple[Any, list[str]]
         [
             row["graph"],
             str(row["degree"]),
-            f"{row['bytes_per_rank']:,}",
             duration(row["encode"]),
             duration(row["communication"]),
             duration(row["decode"]),
             duration(row["iteration"]),
-            f"{row['ratio']:.2f}",
+            "" if row["ratio"] is None else f"{row['ratio']:.2f}",
             "nowhere" if row["pays_below"] is None else rate(row["pays_below"]),
             "nowhere" if row["pays_from"] is None else f"{row['pays_from']:,} B",
         ]
         for row in found["rows"]
     ]
-    columns = [
-        "graph",
-        "degree",
-        "bytes per rank",
-        "encode",
-        "communication",
-        "decode",
-        "iteration",
-        "/ uncompressed",
-        "pays below",
-        "pays from",
-    ]
+    columns = ["graph", "degree", "encode", "exchange", "decode", "iteration", "ratio"]
+    columns += ["pays below", "pays from"]
     title = f"with {found['compress']}: messages of {found['bytes']:,} bytes, not {plain:,}"
     return table_of(title, columns, lines), [
         f"{found['compress']}: {found['codec']['source']}",
-        "pays below: the bandwidth up to which it pays at this size; pays from: the message "
-        "size without compression from which on it pays at this bandwidth",
+        "ratio: to the iteration without compression; pays below: the bandwidth up to which it "
+        "pays at this size; pays from: the size without compression from which on it pays",
     ]

@@ -7,7 +7,7 @@ import pytest
 import mpi_gt
 from mpi_gt.cli.main import main
 from mpi_gt.config import RunConfig
-from mpi_gt.performance.bench import BenchPlan
+from mpi_gt.performance.bench_plan import BenchPlan
 from mpi_gt.reproduce.study import make_study
 
 

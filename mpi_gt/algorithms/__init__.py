@@ -1,5 +1,7 @@
 """Algorithms by their command-line names."""
 
+from collections.abc import Sequence
+
 from .base import Algorithm
 from .compressed import BEER, LEAD, ChocoSGD, GTAdaptiveCompressed
 from .d_adabound import DAdaBound
@@ -72,8 +74,25 @@ def short_name(label: str) -> str:
     return full_name(label) if ":" in label else display_name(label)
 
 
+def told_apart(labels: Sequence[str]) -> dict[str, str]:
+    """Return each label without the options that all labels of its method have."""
+    options = {label: _pieces(label.partition(":")[2]) for label in labels if _is_known(label)}
+    short = {label: label for label in labels}
+    for label, own in options.items():
+        method = label.partition(":")[0]
+        alike = [options[other] for other in options if other.partition(":")[0] == method]
+        if len(alike) > 1:
+            kept = [piece for piece in own if not all(piece in other for other in alike)]
+            short[label] = ":".join([method, *[",".join(kept)] * bool(kept)])
+    return short
+
+
+def _is_known(label: str) -> bool:
+    return label.partition(":")[0] in ALGORITHMS
+
+
 def _pieces(options: str) -> list[str]:
     return [piece for piece in options.split(",") if piece]
 
 
-__all__ = ["ALGORITHMS", "Algorithm", "display_name", "full_name", "short_name"]
+__all__ = ["ALGORITHMS", "Algorithm", "display_name", "full_name", "short_name", "told_apart"]

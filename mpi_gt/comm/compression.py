@@ -15,6 +15,8 @@ from ..problems.base import Draws, Place
 
 Array = NDArray[Any]
 
+STAGES = ("encode", "wire", "decode")
+"""The stages of a compressed exchange; `wire` is the exchange of the payloads itself."""
 FIRST_PURPOSE = 100
 """The purpose of the random numbers of the first vector; the next vector has the next one."""
 

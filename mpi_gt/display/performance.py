@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .compression import compressed_tables, prediction_table
 from .console import console, duration, rate, table_of
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ def show_bench(bench: dict[str, Any]) -> None:
         output.print(table_of(title, columns, lines))
     for line in comparisons(rows):
         output.print(line, markup=False, highlight=False)
+    if bench.get("compressed"):
+        for part in compressed_tables(bench):
+            output.print(part, markup=False, highlight=False, soft_wrap=isinstance(part, str))
     for name, reason in bench["skipped"].items():
         output.print(f"{name}: skipped: {reason}", markup=False, highlight=False, soft_wrap=True)
     for warning in bench["warnings"]:
@@ -197,6 +201,11 @@ def show_prediction(prediction: dict[str, Any], cost: "Cost", left_out: list[str
         *(f"left out: {reason}" for reason in left_out),
     ):
         output.print(line, markup=False, highlight=False, soft_wrap=True)
+    for each in prediction.get("compressed", ()):
+        table, lines_below = prediction_table(each, prediction["bytes"])
+        output.print(table)
+        for line in lines_below:
+            output.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_checks(checks: list[dict[str, Any]]) -> None:

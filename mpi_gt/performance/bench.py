@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import machine, plots
-from ..comm import EXCHANGE_NAMES
+from ..compressors import make_compressor
 from ..errors import UserError
-from ..graphs import build_network, parse_layers
+from ..graphs import build_network
 from ..plots.performance import draw_bench
 from ..rundir.atomic import write_csv, write_json
 from ..rundir.layout import require_free
-from ..spec import convert, integer, nearest, split_list
-from ..trial import cut_ranks, cut_seconds
+from . import codecs
+from .bench_plan import BenchPlan
 from .c_floor import FloorTimer, load_floor
+from .codecs import codecs_of, pays_of, stages_of
 from .cost_model import Cost, fit
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from ..comm.compressed_timing import CompressedTimer
     from ..comm.node import Node
     from ..comm.timing import ExchangeTimer
+
+    Timer = ExchangeTimer | FloorTimer | CompressedTimer
 
 Array = NDArray[Any]
 
@@ -46,93 +50,6 @@ COLUMNS = (
     "MB_per_s",
 )
 GROUP, MOST = 20, 200  # samples per check of their spread, and samples in all
-UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-
-
-@dataclass(frozen=True)
-class BenchPlan:
-    """The options of `mpi-gt bench`."""
-
-    sizes: tuple[int, ...] = (160, 1600, 16_000, 160_000, 1_600_000)
-    graphs: tuple[str, ...] = ("ring", "er:p=0.7")
-    exchanges: tuple[str, ...] = EXCHANGE_NAMES
-    seconds: float = 0.5
-    n: int | None = None
-    out: str | None = None
-    overwrite: bool = False
-    reserved: bool = False
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "seconds", cut_seconds(self.seconds))
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> "BenchPlan":
-        """Return the checked plan for the options of the command line, whose values are text."""
-        options = dict(given)
-        if "sizes" in options:
-            options["sizes"] = tuple(
-                parse_size("--sizes", text) for text in options["sizes"].split(",")
-            )
-        if "graphs" in options:
-            options["graphs"] = tuple(split_list(options["graphs"]))
-        if "exchanges" in options:
-            options["exchanges"] = tuple(options["exchanges"].replace(" ", "").split(","))
-        if "seconds" in options:
-            options["seconds"] = convert("--seconds", float, options["seconds"])
-        if "n" in options:
-            options["n"] = cut_ranks(integer("-n", options["n"]))
-        plan = cls(**options)
-        plan.check()
-        return plan
-
-    def check(self) -> None:
-        """Raise UserError if an option is out of its range."""
-        for name in self.exchanges:
-            if name not in EXCHANGE_NAMES:
-                raise UserError(f"unknown exchange '{name}'{nearest(name, EXCHANGE_NAMES)}")
-        for spec in self.graphs:
-            parse_layers(spec)
-        if not self.graphs:
-            raise UserError("--graphs names no graph")
-        for given in self.sizes:
-            if not 16 <= given <= 2**30 or given % 16:
-                raise UserError(
-                    f"a size must be a multiple of 16 bytes (two vectors of doubles) "
-                    f"in [16, 2^30], not {given}"
-                )
-        if not 0 < self.seconds <= 3600:
-            raise UserError(f"--seconds must be in (0, 3600], not {self.seconds}")
-        if self.n is not None and not 1 <= self.n <= 10**6:
-            raise UserError(f"-n must be in [1, 1000000], not {self.n}")
-
-
-def parse_bytes(option: str, text: str) -> float:
-    """Return a number of bytes, given as 160, 16e3, 125kB, 1.25MB or 4KiB.
-
-    `option` is the option's name, for the error message.
-    """
-    letters = text.strip().lower()
-    unit = next(
-        (name for name in sorted(UNITS, key=len, reverse=True) if letters.endswith(name)), ""
-    )
-    try:
-        value = float(letters[: len(letters) - len(unit)]) * UNITS.get(unit, 1)
-    except ValueError:
-        raise UserError(
-            f"{option}: '{text}' is not a number of bytes (such as 160, 16kB, 1MB)"
-        ) from None
-    if not math.isfinite(value):
-        raise UserError(f"{option}: '{text}' is not a number of bytes")
-    return value
-
-
-def parse_size(option: str, text: str) -> int:
-    """Return a whole number of bytes, given as for `parse_bytes`."""
-    value = parse_bytes(option, text)
-    if not math.isclose(value, round(value), rel_tol=1e-12):
-        raise UserError(f"{option}: '{text}' is not a whole number of bytes")
-    return round(value)
 
 
 def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
@@ -140,7 +57,8 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
 
     Collective: every rank calls it. The other ranks return an empty dictionary.
     """
-    from ..comm.collective import on_root
+    from ..comm.collective import on_every_rank, on_root
+    from ..comm.compressed_timing import CompressedTimer
     from ..comm.exchange import EXCHANGES
     from ..comm.node import Node
     from ..comm.timing import unavailable_reason
@@ -149,6 +67,7 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
         raise UserError(f"-n {plan.n} was asked for, but there are {comm.size} MPI ranks")
     ranks = comm.gather(machine.rank_facts())
     results = on_root(comm, lambda: _Results(plan, comm.size, ranks))
+    compressors = on_every_rank(comm, lambda: [make_compressor(spec) for spec in plan.compress])
     floor, reason = load_floor(Path(plan.out or "."), comm)
     skipped: dict[str, str] = {} if reason is None else {FLOOR: reason}
     for spec in plan.graphs:
@@ -169,11 +88,16 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
         if floor and "neighbor" not in plan.exchanges:
             groups.append([FLOOR])
         for names in groups:
+            coders = [] if names == [FLOOR] else compressors
             for payload in plan.sizes:
                 timers = [_timer(node, name, payload, floor) for name in names]
-                for name, samples in zip(names, measure(node, timers, plan.seconds), strict=True):
-                    if results:
-                        results.add(spec, degree, name, payload, samples)
+                coded = [
+                    CompressedTimer(node, EXCHANGES[names[0]], payload, each) for each in coders
+                ]
+                samples = measure(node, [*timers, *coded], plan.seconds)
+                stages = [stages_of(node, timer, len(samples[0])) for timer in coded]
+                if results:
+                    results.add(spec, degree, names, payload, samples, stages)
         node.free()
     return on_root(comm, lambda: results.finish(skipped) if results else {}) or {}
 
@@ -187,9 +111,7 @@ def _timer(node: "Node", name: str, payload: int, floor: Any) -> "ExchangeTimer 
     return ExchangeTimer(node, EXCHANGES[name], payload)
 
 
-def measure(
-    node: "Node", timers: Sequence["ExchangeTimer | FloorTimer"], seconds: float
-) -> list[Array]:
+def measure(node: "Node", timers: Sequence["Timer"], seconds: float) -> list[Array]:
     """Return samples of the time of one exchange per timer, each as the slowest rank saw it.
 
     Collective: every rank calls it. The timers take turns, so a disturbance of the machine hits all
@@ -238,6 +160,7 @@ class _Results:
     def __init__(self, plan: BenchPlan, nodes: int, ranks: Any) -> None:
         self._plan = plan
         self._rows: list[dict[str, Any]] = []
+        self._compressed: list[dict[str, Any]] = []
         self._facts = machine.run_facts(ranks)
         self._directory = Path(plan.out or ".")
         require_free(self._directory, overwrite=True)  # it is claimed by now
@@ -250,8 +173,26 @@ class _Results:
         self._total = len(plan.graphs) * len(plan.exchanges) * len(plan.sizes)
         self._shown = time.monotonic()
 
-    def add(self, graph: str, degree: int, name: str, payload: int, samples: Array) -> None:
-        self._rows.append(row_of(graph, degree, name, payload, samples.tolist()))
+    def add(
+        self,
+        graph: str,
+        degree: int,
+        names: list[str],
+        payload: int,
+        samples: list[Array],
+        coded: list[dict[str, Any]],
+    ) -> None:
+        """Add the samples of exchanges that took turns, and then of the first one compressed."""
+        name, count = names[0], len(names)
+        measured = [
+            row_of(graph, degree, each, payload, own.tolist())
+            for each, own in zip([*names, *[name] * len(coded)], samples, strict=True)
+        ]
+        self._rows += measured[:count]
+        plain = measured[0]["median"]
+        for row, spec, stages in zip(measured[count:], self._plan.compress, coded, strict=False):
+            beside = {"uncompressed": plain, "ratio": row["median"] / plain}
+            self._compressed.append({**row, "compress": spec, **stages, **beside})
         if not self._plan.quiet and time.monotonic() - self._shown > 2:
             self._shown = time.monotonic()
             text = f"bench: {len(self._rows)} of {self._total}: {graph}, {name}, {payload} bytes"
@@ -267,8 +208,13 @@ class _Results:
             "fits": fits_of(rows),
             "skipped": skipped,
         }
+        columns: tuple[str, ...] = COLUMNS
+        if coded := self._compressed:
+            content |= {"compressed": coded, "pays": pays_of(coded), "codecs": codecs_of(coded)}
+            columns += codecs.COLUMNS
         write_json(self._directory / "bench.json", content)
-        write_csv(self._directory / "bench.csv", COLUMNS, rows)
+        lines = [{name: row.get(name) for name in columns} for row in (*rows, *coded)]
+        write_csv(self._directory / "bench.csv", columns, lines)
         written = ["bench.json", "bench.csv"]
         if rows and plots.available():
             figure = self._directory / "bench.png"

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,7 +88,7 @@ def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute
     grad: Any = lambda x: z  # noqa: E731 (gt-adaptive asks for no exact gradient)
     state = algorithm.init(z, grad)
     step = compiled(algorithm, state)
-    base = _best(lambda: step(1, state, lambda *v: (Ready(),) * vectors, grad))
+    base = shortest(lambda: step(1, state, lambda *v: (Ready(),) * vectors, grad))
     rows = max(1, min(8, 2**26 // max(1, z.nbytes)))
     headers = np.zeros((rows + 1, 2), dtype=np.int64)
     received = np.tile(z.reshape(1, -1), (rows, 1))
@@ -110,11 +111,11 @@ def measured_here(dim: int, seeds: int, dtype: str, vectors: int = 2) -> Compute
         transfer(z)
         pending.wait()
 
-    each = vectors * _best(mix) / rows
+    each = vectors * shortest(mix) / rows
     return Compute(base, each, "update and weighted sum timed on this machine, no gradient")
 
 
-def _best(work: Any, budget: float = 0.5) -> float:
+def shortest(work: Callable[[], object], budget: float = 0.5) -> float:
     """Return the shortest of several times: that of an undisturbed call."""
     best, spent = math.inf, 0.0
     while spent < budget:

@@ -2,14 +2,14 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms import display_name, full_name
+from ..algorithms import display_name, full_name, told_apart
 from ..rundir.metrics_csv import SUBOPTIMALITY, extra_columns, read_metrics
 from . import plain, save
 
@@ -32,6 +32,7 @@ ACROSS = {
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 MOST_PANELS = 8  # of the problem's own metrics
+DECADE = 10  # times the bytes of the cheapest method, from which their axis is logarithmic
 DRAWABLE = 1e250  # beyond this value the margins of a figure overflow
 
 
@@ -195,10 +196,12 @@ def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
     return [save(figure, directory / "sweep.png")]
 
 
-def draw_study(directory: Path, title: str, note: str, by_cost: bool = False) -> list[Path]:
+def draw_study(
+    directory: Path, title: str, note: str, costs: Sequence[str] | None = None
+) -> list[Path]:
     """Draw figure.png and figure.pdf in the layout of the paper: loss and optimality gap.
 
-    With `by_cost` it is the gap only, against sample gradients and against bytes.
+    With two `costs`, such as gradients and bytes, it is the gap only, against each of them.
     """
     from matplotlib.figure import Figure
 
@@ -206,8 +209,8 @@ def draw_study(directory: Path, title: str, note: str, by_cost: bool = False) ->
     legends = _study_legends(list(runs))
     figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
     panels = [("loss", "iteration"), ("gap", "iteration")]
-    if by_cost:
-        panels = [("gap", "gradients"), ("gap", "bytes")]
+    if costs is not None:
+        panels = [("gap", cost) for cost in costs]
     for axes, (metric, across) in zip(figure.subplots(1, 2), panels, strict=True):
         for number, (label, rows) in enumerate(runs.items()):
             draw_line(axes, rows, across, metric, number, legends[label], shade=0.12)
@@ -217,6 +220,10 @@ def draw_study(directory: Path, title: str, note: str, by_cost: bool = False) ->
             points = len(line.get_xdata())
             line.set_markevery((number * points // 60, max(1, points // 8)))
         finish_axes(axes, ACROSS[across], LABELS[metric])
+        ends = [float(line.get_xdata()[-1]) for line in axes.lines]
+        if across == "bytes" and max(ends) > DECADE * min(ends) > 0:
+            # else the cheapest methods share the first millimetres
+            axes.set_xscale("log", nonpositive="mask")
     _add_legend(figure, "outside lower center", 9)
     heading = f"{title} ({note})".replace("$", r"\$")
     figure.suptitle(textwrap.fill(heading, 100), fontsize=11)
@@ -228,9 +235,16 @@ def draw_study(directory: Path, title: str, note: str, by_cost: bool = False) ->
 
 
 def _study_legends(labels: list[str]) -> dict[str, str]:
-    """Return the paper's name for each method; its full name where two methods share one."""
+    """Return the paper's name for each method; with what differs where methods share one."""
     names = [display_name(label) for label in labels]
-    return {
-        label: plain(name if names.count(name) == 1 else full_name(label))
-        for label, name in zip(labels, names, strict=True)
-    }
+    short = told_apart(labels)
+
+    def legend(label: str, name: str) -> str:
+        if names.count(name) == 1:
+            return name
+        options = short[label].partition(":")[2]
+        if name == label or not options:
+            return full_name(label)
+        return f"{name}: {options.replace(',', ', ').replace('=', ' ')}"
+
+    return {label: plain(legend(label, name)) for label, name in zip(labels, names, strict=True)}

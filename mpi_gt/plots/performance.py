@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import plain, save
+from .compression import draw_stages
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "h")
 
@@ -14,15 +15,19 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "h")
 def draw_bench(path: Path, bench: Mapping[str, Any]) -> list[Path]:
     """Draw bench.png: time of an exchange against bytes, one panel per graph.
 
-    Points are measured medians with a bar up to the 95th percentile, lines are the fits.
+    Points are measured medians with a bar up to the 95th percentile, lines are the fits. With
+    compressed exchanges a second row shows their stages beside the uncompressed exchange.
     """
     from matplotlib.figure import Figure
 
     rows, fits = bench["rows"], bench["fits"]
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     names = list(dict.fromkeys(row["exchange"] for row in rows))
-    figure = Figure(figsize=(5.2 * len(graphs) + 2.2, 4.6), dpi=150, layout="constrained")
-    panels = figure.subplots(1, len(graphs), sharey=True, squeeze=False)[0]
+    compressed = bench.get("compressed", [])
+    lines = 2 if compressed else 1
+    width = 5.2 * len(graphs) + 2.2
+    figure = Figure(figsize=(width, 4.6 * lines), dpi=150, layout="constrained")
+    panels, *below = figure.subplots(lines, len(graphs), sharey="row", squeeze=False)
     for axes, graph in zip(panels, graphs, strict=True):
         for number, name in enumerate(names):
             series = [row for row in rows if (row["graph"], row["exchange"]) == (graph, name)]
@@ -55,6 +60,8 @@ def draw_bench(path: Path, bench: Mapping[str, Any]) -> list[Path]:
     )
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    if compressed:
+        draw_stages(figure, below[0], compressed)
     library = plain(bench["mpi"]["library"].split(",")[0]) if bench.get("mpi") else ""
     per_core = bench.get("ranks_per_core", 1)
     figure.suptitle(

@@ -58,6 +58,7 @@ class Study:
     quick: bool
     command: str  # the command that reproduces it
     changed: str  # the options that differ from those of the experiment's file
+    variant: str = LITERAL
     overwrite: bool = False  # run all algorithms again
 
     @property
@@ -150,7 +151,7 @@ def make_study(
         )
         for entry, spec in methods[: cut_methods(len(methods))]
     }
-    return Study(name, title, directory, runs, quick, command, changed)
+    return Study(name, title, directory, runs, quick, command, changed, variant)
 
 
 def _flag(key: str, value: Any) -> str:

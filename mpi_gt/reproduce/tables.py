@@ -16,6 +16,14 @@ from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
 from ..rundir.run_json import planned_iterations, require_facts
 from ..rundir.summary import mean_of, tail_by_seed
 from .claims import REDUCED, judge_all, judge_variance_reduction
+from .compression import (
+    AGAINST,
+    VARIANT,
+    compressors_of,
+    cost_table,
+    costs_of,
+    judge_compression,
+)
 
 if TYPE_CHECKING:
     from .study import Study
@@ -72,8 +80,10 @@ def write_results(study: "Study") -> list[Path]:
         for label, run in results.items()
     }
     sound = [row for row in rows if row["algorithm"] not in diverged]
-    reduced = REDUCED in study.runs
-    claims = judge_variance_reduction(sound) if reduced else judge_all(sound, study.regression)
+    claims = _claims(study, sound)
+    costs: dict[str, Any] = {}
+    if study.variant == VARIANT:
+        costs = {label: costs_of(sound, label) for label in results if label not in diverged}
     first, last = next(iter(results.values())), max(r["finished"] for r in results.values())
     write_json(
         target / "summary.json",
@@ -89,21 +99,38 @@ def write_results(study: "Study") -> list[Path]:
             "finished": last,
             "problem": first.get("problem", {}),
             "methods": summary,
+            **({"costs": costs} if costs else {}),
         },
     )
     write_text(target / "claims.json", json.dumps(claims, indent=2) + "\n")
-    write_text(target / "summary.md", _markdown(study, summary, claims))
+    write_text(target / "summary.md", _markdown(study, summary, claims, costs))
     written = [
         target / name for name in ("metrics.csv", "summary.json", "summary.md", "claims.json")
     ]
     if plots.available():
         drawn, warning = plots.try_to_draw(
-            lambda: draw_study(target, study.title, study.note, study.budgeted)
+            lambda: draw_study(target, study.title, study.note, _costs_drawn(study))
         )
         written += drawn
         if warning:
             print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
     return written
+
+
+def _claims(study: "Study", rows: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Judge the claims about this variant; about most of them they are the paper's."""
+    if study.variant == VARIANT:
+        return judge_compression(rows, compressors_of(study.runs))
+    if REDUCED in study.runs:
+        return judge_variance_reduction(rows)
+    return judge_all(rows, study.regression)
+
+
+def _costs_drawn(study: "Study") -> tuple[str, str] | None:
+    """Return what the figure has the gap against; None for the figure of the paper."""
+    if study.variant == VARIANT:
+        return AGAINST
+    return ("gradients", "bytes") if study.budgeted else None
 
 
 def _summary(
@@ -125,18 +152,29 @@ def _summary(
     return row
 
 
-def _markdown(study: "Study", summary: Mapping[str, Any], claims: list[dict[str, Any]]) -> str:
+def _markdown(
+    study: "Study",
+    summary: Mapping[str, Any],
+    claims: list[dict[str, Any]],
+    costs: Mapping[str, Any],
+) -> str:
+    extra: list[str] = []
+    if costs:
+        seconds = {label: summary[label]["seconds_per_iteration"] for label in costs}
+        extra = ["", *cost_table(costs, seconds, compressors_of(study.runs))]
+    theirs = REDUCED not in study.runs and study.variant != VARIANT
     lines = [
         f"**{study.title}** ({study.note}). Mean over seeds and, in brackets, range over seeds of "
         "the mean over the last fifth of the logged iterations.",
         "",
         *_method_table(summary),
+        *extra,
         "",
         "Differences are paired over seeds, with 95% intervals. Each row shows the comparison that "
         "decides the verdict: the one that speaks most strongly against the claim."
         + _note_on_gtadam(summary),
         "",
-        *_claim_table(claims, "claim" if REDUCED in study.runs else "claim of the paper"),
+        *_claim_table(claims, "claim of the paper" if theirs else "claim"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -24,6 +24,11 @@ run --iterations 5
 {RUN} --audit --algorithm dsgd
 {RUN} --audit --resume --out new
 {RUN} --audit --algorithm gt-adaptive:schedule=sqrt
+{RUN} --algorithm lead:compress=sign
+{RUN} --algorithm lead:compress=top
+{RUN} --algorithm beer:gamma=1.5
+{RUN} --algorithm beer:bits=16
+{RUN} --algorithm choco-sgd:compress=top,k=11
 {RUN} --algorithms gt,dsgd
 {RUN} --lr 0.1
 {RUN} --points 3
@@ -126,6 +131,8 @@ bench -n 2 --out folder
 bench -n 2 --exchanges auto
 bench -n 2 --graphs er:p=2
 bench -n 2 --hostfile file
+bench -n 2 --sizes 160 --compress top:k=11
+bench -n 2 --compress sign sign
 scale --mode strong --problem huber
 scale --mode sideways
 scale -n 0
@@ -146,6 +153,8 @@ predict {MACHINE} -n 4 --dim 1e8 --seeds 1e6
 predict {MACHINE} -n 100000 --graphs complete --compute 1ms
 predict {MACHINE} -n 3 --graphs hypercube --compute 1ms
 predict {MACHINE} --check missing
+predict {MACHINE} --check missing --compress sign
+predict {MACHINE} -n 4 --compute 1ms --compress top:k=11
 predict --check profile
 predict {MACHINE} --check
 predict {MACHINE} -n 4 --dtype float16 --compute 1ms

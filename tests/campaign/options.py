@@ -26,6 +26,7 @@ from mpi_gt.algorithms import ALGORITHMS
 from mpi_gt.cli.commands import COMMANDS
 from mpi_gt.cli.parser import HIDDEN, build_parser
 from mpi_gt.comm import EXCHANGE_NAMES
+from mpi_gt.compressors import COMPRESSORS
 from mpi_gt.config import DTYPES, LIMITS, RunConfig
 from mpi_gt.datasets import DATASETS
 from mpi_gt.graphs import FAMILIES, WEIGHTS
@@ -99,11 +100,15 @@ OWN: dict[str, Values] = {
     "--weights": wrong_names(WEIGHTS),
     "--exchange": wrong_names(EXCHANGE_NAMES),
     "--exchanges": [*wrong_names(EXCHANGE_NAMES), "p2p,", ",", "p2p,p3p"],
+    "--compress": [
+        *wrong_names(COMPRESSORS), ",", "sign,sign", "qsgd:bits=3", "qsgd:bits=x", "qsgd:block=0",
+        "top:k=0", "top:k=nan", "top:k=1e12", "sign:k=1", "missing_module:Class", "sign\0",
+    ],
     "--dtype": [*wrong_names(DTYPES), "int32", "float16", "complex128", "object", "f8"],
     "--launcher": wrong_names(LAUNCHERS),
     "--mpi": wrong_names(BRANDS),
     "--mode": [*wrong_names([*MODES, "both"]), "strong,weak"],
-    "--variant": wrong_names(["literal", "heterogeneous", "label-sorted"]),
+    "--variant": wrong_names(["literal", "heterogeneous", "label-sorted", "compressed"]),
     "--every": [*REAL, "0", "0.01", "1e6"],
     "--seconds": [*REAL, "0", "-1", "3601"],
     "--sizes": SIZES,

@@ -8,7 +8,8 @@ from support import FIGURES
 
 from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.errors import UserError
-from mpi_gt.performance.bench import BenchPlan, fits_of, parse_size
+from mpi_gt.performance.bench import fits_of
+from mpi_gt.performance.bench_plan import BenchPlan, parse_size
 from mpi_gt.performance.cost_model import Cost
 
 
@@ -48,6 +49,12 @@ def test_what_is_no_size(text):
         {"seconds": "0"},
         {"seconds": "soon"},
         {"n": "0"},
+        {"compress": ["zip"]},
+        {"compress": ["qsgd:bits=3"]},
+        {"compress": [""]},
+        {"compress": ["sign", "sign"]},
+        {"compress": ["top:k=11"], "sizes": "160,16kB"},  # 10 entries
+        {"compress": ["missing_module:Class"]},
     ],
 )
 def test_bench_refuses(given):
@@ -79,3 +86,61 @@ def test_bench_under_an_mpirun_of_ones_own(openmpi, call, tmp_path):
     call(openmpi.mpirun(2, str(openmpi.bin / "mpi-gt"), *words, *out))
     found = json.loads((tmp_path / "b" / "bench.json").read_text())
     assert [row["exchange"] for row in found["rows"]] == ["neighbor", "pickle"]
+    assert not {"compressed", "pays", "codecs"} & set(found)  # without --compress as ever
+    header = (tmp_path / "b" / "bench.csv").read_text().partition("\n")[0]
+    assert header == "graph,degree,exchange,bytes,samples,min,median,p95,p99,MB_per_s"
+
+
+OWN = """
+import numpy as np
+
+class Single:
+    def size(self, seeds, dim, dtype):
+        return 4 * seeds * dim
+
+    def encode(self, z, uniform):
+        return z.astype(np.float32).reshape(-1).view(np.uint8)
+
+    def decode(self, payload, shape, dtype):
+        return payload.view(np.float32).reshape(shape).astype(dtype)
+"""
+
+
+def test_compressed_exchanges_beside_uncompressed_ones(mpi, call, tmp_path):
+    (tmp_path / "own_codec.py").write_text(OWN)
+    specs = ["qsgd:bits=4,sign", "own_codec:Single"]
+    words = ["bench", "-n", "2", "--sizes", "160,16kB", "--graphs", "star", "--seconds", "0.001"]
+    words += ["--compress", *specs, "--out", "b"]
+    done = call(mpi.mpi_gt(*words), cwd=tmp_path, env=FIGURES, limit=200)
+    found = json.loads((tmp_path / "b" / "bench.json").read_text())
+    sent = {
+        ("qsgd:bits=4", 160): 2 * (4 + 5),  # a scale and half a byte per entry
+        ("qsgd:bits=4", 16_000): 2 * (16 * 4 + 500),
+        ("sign", 160): 2 * (8 + 2),
+        ("sign", 16_000): 2 * (8 + 125),
+        ("own_codec:Single", 160): 80,
+        ("own_codec:Single", 16_000): 8000,
+    }
+    rows = {(r["exchange"], r["compress"], r["bytes"]): r for r in found["compressed"]}
+    assert set(rows) == {(name, *key) for name in EXCHANGE_NAMES for key in sent}
+    plain = {(r["exchange"], r["bytes"]): r["median"] for r in found["rows"]}
+    for (name, compress, size), row in rows.items():
+        assert row["sent"] == sent[compress, size]
+        assert row["uncompressed"] == plain[name, size]
+        assert row["ratio"] == pytest.approx(row["median"] / plain[name, size])
+        assert min(row["encode"], row["wire"], row["decode"]) > 0
+        assert row["shortest"]["encode"] <= row["encode"]
+    assert len(found["pays"]) == 3 * len(EXCHANGE_NAMES)
+    assert [codec["compress"] for codec in found["codecs"]] == [
+        "qsgd:bits=4",
+        "sign",
+        "own_codec:Single",
+    ]
+    assert {fit["exchange"] for fit in found["fits"]} >= set(EXCHANGE_NAMES)
+    with (tmp_path / "b" / "bench.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == len(found["rows"]) + len(rows)
+    assert [row["compress"] for row in table].count("sign") == 2 * len(EXCHANGE_NAMES)
+    assert "star: sign pays " in done.out
+    assert (tmp_path / "b" / "bench.png").stat().st_size > 20_000
+

@@ -8,6 +8,8 @@ from mpi_gt.cli.commands.predict import parse_seconds, parse_speed
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 
+MACHINE = ["-n", "8", "--latency", "2us", "--bandwidth", "1GB/s", "--compute", "5us"]
+
 
 def test_times_and_speeds():
     assert parse_seconds("--latency", "2us") == pytest.approx(2e-6)
@@ -47,11 +49,18 @@ def test_predict(capsys):
         ["-n", "9999", "--graphs", "complete", "--latency", "2us", "--bandwidth", "1GB/s"],
         ["-n", "8", "--latency", "2us", "--bandwidth", "1GB/s", "--out", "/proc/x"],
         ["--check", "absent", "--latency", "2us", "--bandwidth", "1GB/s"],
+        [*MACHINE, "--compress", "qsgd:bits=3"],
+        [*MACHINE, "--compress", "zip"],
+        [*MACHINE, "--compress", ""],
+        [*MACHINE, "--compress", "sign,sign"],
+        [*MACHINE, "--compress", "top:k=11"],  # of 10 entries
+        [*MACHINE, "--compress", "missing_module:Class"],
+        [*MACHINE, "--compress", "sign", "--check", "absent"],
     ],
 )
 def test_predict_refuses(words, capsys):
     assert main(["predict", *words]) == 2
-    assert "mpi-gt: error:" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("mpi-gt: error:") == 1
 
 
 def test_the_model_is_checked_against_a_run(openmpi, call, tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mpi_gt.comm.compressed_timing import CompressedTimer
 from mpi_gt.comm.compression import Encoder
 from mpi_gt.comm.exchange import EXCHANGES, HEADER_WORDS
 from mpi_gt.comm.node import Node
@@ -109,4 +110,33 @@ def test_a_message_has_the_length_of_its_payloads(comm):
     sizes = 2 * (8 + 3), 2 * (8 + 13)
     assert message.send.size == HEADER_WORDS + sum(-(-size // 8) for size in sizes)
     assert node.bytes_sent == (comm.size - 1) * sum(sizes)
+    node.free()
+
+
+@pytest.mark.parametrize("exchange", list(EXCHANGES))
+def test_the_benchmark_notices_numbers_that_were_not_sent(comm, exchange, monkeypatch):
+    node = Node(comm, build_network("complete", None, comm.size).row(comm.rank), EXCHANGES["p2p"])
+    timer = CompressedTimer(node, EXCHANGES[exchange], 1600, make_compressor("qsgd"))
+    assert node.exchange_class is EXCHANGES["p2p"]
+    timer.check(2)
+    total = timer.seconds(3)
+    assert timer.seconds(2) > 0
+    assert len(timer.stages) == 2
+    assert total == pytest.approx(sum(timer.stages[0]))
+    assert timer.sent == 2 * (2 * 4 + 50)
+    timer.check(3)
+    honest = timer._pattern
+    if comm.rank == 1:  # it sends other vectors than its neighbours expect of it
+        monkeypatch.setattr(
+            timer, "_pattern", lambda i, mark: honest(i + 100 if i == 1 else i, mark)
+        )
+    caught = None
+    try:
+        timer.check(4)
+    except RuntimeError as error:
+        caught = str(error)
+    assert (caught is None) == (comm.rank == 1 or comm.size == 1)
+    if caught:
+        assert "decoded other numbers of node 1" in caught
+    timer.free()
     node.free()

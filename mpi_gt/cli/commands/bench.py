@@ -10,7 +10,7 @@ from . import SPEED, Command, Options
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from ...performance.bench import BenchPlan
+    from ...performance.bench_plan import BenchPlan
     from ...rundir.lock import Claim
     from ..parser import Parser
     from ..rank import RankContext
@@ -26,6 +26,7 @@ examples:
   mpi-gt bench -n 16
   mpi-gt bench -n 16 --sizes 160,16kB,1.6MB --graphs ring,er:p=0.7,complete
   mpi-gt bench -n 4 --exchanges neighbor,persistent,pickle --seconds 2
+  mpi-gt bench -n 16 --compress bfloat16,qsgd:bits=8,sign    from which size on does it pay?
   mpirun -n 64 mpi-gt bench --out bench-64            under your own launcher (no floor)
 """
 
@@ -43,6 +44,13 @@ def _add_arguments(parser: "Parser") -> None:
     add_options(parser, "--graphs")
     parser.add_argument("--exchanges", metavar="NAME,...", help="the exchanges (default all)")
     parser.add_argument(
+        "--compress",
+        metavar="SPEC",
+        nargs="+",
+        help="also compressed messages, by these compressors, taking turns with the others: "
+        "encode, exchange and decode apart",
+    )
+    parser.add_argument(
         "--seconds", metavar="S", help="time limit per measured figure (default 0.5)"
     )
     defaults = {"--out": "runs/<time>-bench"}
@@ -51,7 +59,7 @@ def _add_arguments(parser: "Parser") -> None:
 
 def _plan(options: Options, ranks: int | None = None) -> "BenchPlan":
     """Return what to measure, with a directory to write to."""
-    from ...performance.bench import BenchPlan
+    from ...performance.bench_plan import BenchPlan
     from ...rundir.layout import reserve
 
     plan = BenchPlan.of(options)

@@ -21,6 +21,7 @@ compute + latency + degree x (time per message + bytes / bandwidth)
 examples:
   mpi-gt predict -n 1024 --graphs exponential --dim 1e6 --latency 2us --bandwidth 12GB/s
   mpi-gt predict -n 64 --bench runs/my-bench --profile runs/my-profile
+  mpi-gt predict -n 64 --dim 1e6 --latency 20us --bandwidth 1GB/s --compress qsgd:bits=4
   mpi-gt predict --bench runs/my-bench --check runs/my-profile     how far is the model off?
 """
 TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -45,6 +46,13 @@ def _add_arguments(parser: "Parser") -> None:
     machine.add_argument(
         "--exchange", metavar="NAME", help="take the fit of this exchange (default neighbor)"
     )
+    machine.add_argument(
+        "--compress",
+        metavar="SPEC",
+        nargs="+",
+        help="compressed messages as well: do they pay, up to which bandwidth, from which size on? "
+        "(encoding and decoding: of --bench if it has them, else timed here)",
+    )
     compute = parser.add_argument_group("computation (default: timed here, without a gradient)")
     compute.add_argument("--compute", metavar="TIME", help="compute time of a node per iteration")
     compute.add_argument("--profile", metavar="DIR", help="take it from a profiled run")
@@ -68,6 +76,7 @@ def predict(
     per_message: str | None = None,
     bench: str | None = None,
     exchange: str = "neighbor",
+    compress: list[str] | None = None,
     compute: str | None = None,
     profile: str | None = None,
     check: list[str] | None = None,
@@ -78,11 +87,16 @@ def predict(
     """Predict, or check the model against runs; print the result and return the exit code."""
     from ...display.performance import show_checks, show_prediction
     from ...performance import prediction
+    from ...performance.codecs import fitted_compressor, parse_compressors
+    from ...performance.compressed_prediction import Vectors, codec_of, compressed_rows
 
     if out is not None and not out:
         raise UserError("--out needs the name of a directory")
     cost = _cost(latency, bandwidth, per_message, bench, exchange)
+    specs = () if compress is None else parse_compressors(compress)
     if check:
+        if specs:
+            raise UserError("--check looks at runs as they were: leave --compress out")
         checks = [prediction.check(Path(directory), cost) for directory in check]
         if not as_json and not quiet:
             show_checks(checks)
@@ -94,25 +108,39 @@ def predict(
     )
     if not 1 <= count <= 10**6 or not 1 <= length <= 10**9 or not 1 <= lanes <= 10**6:
         raise UserError("-n, --dim and --seeds must be in [1, 1e6], [1, 1e9] and [1, 1e6]")
+    vectors = Vectors(lanes, length, _dtype(dtype))
+    for spec in specs:
+        fitted_compressor(spec, lanes, length, dtype)
     own = _compute(compute, profile, length, lanes, dtype)
-    payload = 2 * lanes * length * (8 if dtype == "float64" else 4)
     named = split_list(graphs or "") or None
-    rows, left_out = prediction.rows_of(count, named, payload, cost, own)
-    found = {"nodes": count, "bytes": payload, "compute": own.source, "rows": rows}
+    rows, left_out = prediction.rows_of(count, named, vectors.bytes(), cost, own)
+    found = {"nodes": count, "bytes": vectors.bytes(), "compute": own.source, "rows": rows}
+    if specs:
+        measured = None if bench is None else Path(bench)
+        found["compressed"] = [
+            compressed_rows(spec, vectors, rows, cost, codec_of(spec, vectors, measured))
+            for spec in specs
+        ]
     if not as_json and not quiet:
         show_prediction(found, cost, left_out)
     return _write({**found, "left_out": left_out}, as_json, out)
+
+
+def _dtype(name: str) -> str:
+    """Return the name of a dtype; raise UserError if runs have no such dtype."""
+    from ...config import DTYPES
+
+    if name not in DTYPES:
+        raise UserError(f"unknown dtype '{name}'{nearest(name, DTYPES)}")
+    return name
 
 
 def _compute(
     compute: str | None, profile: str | None, length: int, seeds: int, dtype: str
 ) -> "Compute":
     """Return a node's own time per iteration: as given, as in a profile, or timed here."""
-    from ...config import DTYPES
     from ...performance import prediction
 
-    if dtype not in DTYPES:
-        raise UserError(f"unknown dtype '{dtype}'{nearest(dtype, DTYPES)}")
     if compute is not None and profile is not None:
         raise UserError("--compute and --profile both give the compute time: give one of them")
     if compute is not None:
@@ -181,7 +209,7 @@ def parse_seconds(what: str, text: str) -> float:
 
 def parse_speed(what: str, text: str) -> float:
     """Return the bytes per second in a bandwidth such as 12GB/s."""
-    from ...performance.bench import parse_bytes
+    from ...performance.bench_plan import parse_bytes
 
     value = parse_bytes(what, text.removesuffix("/s"))
     if value <= 0:

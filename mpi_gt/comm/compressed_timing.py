@@ -65,7 +65,9 @@ class CompressedTimer:
         self._vectors = self._pattern(own, 1)
         usual, node.exchange_class = node.exchange_class, exchange_class
         try:
-            self._plan = StagedPlan(node, self._vectors, self._encoder(own))
+            # any weights will do, since nothing is added up
+            kinds = tuple(node.row.layers[0].weights)[:1]
+            self._plan = StagedPlan(node, 0, self._vectors, kinds, self._encoder(own))
         finally:
             node.exchange_class = usual
 
@@ -90,7 +92,7 @@ class CompressedTimer:
         node = self._node
         node.iteration = mark
         self._plan.exchange_once(self._pattern(node.row.node, mark))
-        for place, neighbour in enumerate(node.row.neighbours):
+        for place, neighbour in enumerate(node.row.layers[0].sources):
             encoder = self._encoder(neighbour)
             for index, vector in enumerate(self._pattern(neighbour, mark)):
                 made = self._plan.received()[index][place]

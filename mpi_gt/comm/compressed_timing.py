@@ -50,7 +50,7 @@ class CompressedTimer:
     """One compressed exchange of two vectors of `payload` bytes, as a step sends x and s.
 
     It is used like an ExchangeTimer; `stages` then has a row of seconds by STAGES for each call of
-    `seconds`.
+    `seconds`. On a changing graph the layers take turns.
     """
 
     def __init__(
@@ -65,9 +65,10 @@ class CompressedTimer:
         self._vectors = self._pattern(own, 1)
         usual, node.exchange_class = node.exchange_class, exchange_class
         try:
-            # any weights will do, since nothing is added up
-            kinds = tuple(node.row.layers[0].weights)[:1]
-            self._plan = StagedPlan(node, 0, self._vectors, kinds, self._encoder(own))
+            self._plans = [
+                StagedPlan(node, number, self._vectors, list(layer.weights)[:1], self._encoder(own))
+                for number, layer in enumerate(node.row.layers)
+            ]
         finally:
             node.exchange_class = usual
 
@@ -81,8 +82,12 @@ class CompressedTimer:
     @property
     def sent(self) -> int:
         """The bytes that go to each neighbour, without header and padding."""
-        encoder = self._encoder(self._node.row.node)
-        return sum(encoder.size(vector) for vector in self._vectors)
+        return self._plans[0].payload
+
+    @property
+    def sources(self) -> float:
+        """The number of messages that are decoded, on the average over the layers."""
+        return sum(len(plan.row.sources) for plan in self._plans) / len(self._plans)
 
     def check(self, mark: int) -> None:
         """Exchange known vectors; raise RuntimeError where others are decoded than were sent.
@@ -91,19 +96,21 @@ class CompressedTimer:
         """
         node = self._node
         node.iteration = mark
-        self._plan.exchange_once(self._pattern(node.row.node, mark))
-        for place, neighbour in enumerate(node.row.layers[0].sources):
-            encoder = self._encoder(neighbour)
-            for index, vector in enumerate(self._pattern(neighbour, mark)):
-                made = self._plan.received()[index][place]
-                if made.tobytes() != encoder.received(mark, index, vector).tobytes():
-                    raise RuntimeError(
-                        f"node {node.row.node} decoded other numbers of node {neighbour} than "
-                        "that node sent"
-                    )
+        for plan in self._plans:
+            plan.exchange_once(self._pattern(node.row.node, mark))
+        for plan in self._plans:
+            for place, source in enumerate(plan.row.sources):
+                encoder = self._encoder(source)
+                for index, vector in enumerate(self._pattern(source, mark)):
+                    made = plan.received()[index][place]
+                    if made.tobytes() != encoder.received(mark, index, vector).tobytes():
+                        raise RuntimeError(
+                            f"node {node.row.node} decoded other numbers of node {source} than "
+                            "that node sent"
+                        )
 
     def seconds(self, count: int) -> float:
-        """Return this rank's mean time of `count` exchanges, all stages together.
+        """Return this rank's mean time of `count` exchanges on each layer, all stages together.
 
         Collective: every rank calls it.
         """
@@ -111,10 +118,12 @@ class CompressedTimer:
         for _ in range(count):
             self._t += 1  # every exchange has random numbers of its own, as in a run
             self._node.iteration = self._t
-            spent += self._plan.exchange_once(self._vectors)
-        encode, wire, decode = (spent / count).tolist()
+            for plan in self._plans:
+                spent += plan.exchange_once(self._vectors)
+        encode, wire, decode = (spent / (count * len(self._plans))).tolist()
         self.stages.append((encode, wire, decode))
         return encode + wire + decode
 
     def free(self) -> None:
-        self._plan.free()
+        for plan in self._plans:
+            plan.free()

@@ -85,17 +85,25 @@ def stages_of(node: "Node", timer: "CompressedTimer", samples: int) -> dict[str,
     """Return on root bytes sent, median seconds by stage, and the shortest ones on any rank.
 
     Collective: every rank calls it; the others return nothing. The stages of a sample are those of
-    the rank that was slowest in it, so that they add up to the time of the sample.
+    the rank that was slowest in it, so that they add up to the time of the sample. The shortest
+    times are those of a rank that nothing disturbed, decoding for a single neighbour; none of a
+    node without neighbours.
     """
     rows = node.gather(np.array(timer.stages[-samples:]))
-    if rows is None:
+    counts = node.gather(np.array([timer.sources]))
+    if rows is None or counts is None:
         return {}
+    sources = counts[:, 0]
+    fastest = rows.min(axis=1)[sources > 0]
+    decode = fastest[:, 2] / sources[sources > 0]
     last = rows.sum(axis=2).argmax(axis=0)
     chosen = np.median(rows[last, np.arange(samples)], axis=0)
     return {
         "sent": timer.sent,
         **dict(zip(STAGES, chosen.tolist(), strict=True)),
-        "shortest": dict(zip(STAGES, rows.min(axis=(0, 1)).tolist(), strict=True)),
+        "shortest": {"encode": float(fastest[:, 0].min()), "decode": float(decode.min())}
+        if len(fastest)
+        else None,
     }
 
 
@@ -120,22 +128,22 @@ def pays_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def codecs_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Fit lines to the shortest times of encoding and decoding by the number of numbers.
 
-    The shortest are those of a rank that nothing disturbed: a rank that has lost its core waits.
+    Others have waited: a rank that has lost its core is slow at anything.
     """
     found = []
     for compress in dict.fromkeys(row["compress"] for row in rows):
-        own = [row for row in rows if row["compress"] == compress and row["degree"]]
+        own = [row for row in rows if row["compress"] == compress and row["shortest"]]
         numbers = sorted({row["bytes"] // 8 for row in own})
         if len(numbers) < 2:
             continue  # a line needs two sizes, and a message needs a neighbour
-
-        def shortest(stage: str, count: int, own: list[dict[str, Any]] = own) -> float:
-            share = "degree" if stage == "decode" else "one"
-            same = (row for row in own if row["bytes"] // 8 == count)
-            return min(row["shortest"][stage] / {**row, "one": 1}[share] for row in same)
-
         lines = {
-            stage: _line(numbers, [shortest(stage, count) for count in numbers])
+            stage: _line(
+                numbers,
+                [
+                    min(row["shortest"][stage] for row in own if row["bytes"] // 8 == count)
+                    for count in numbers
+                ],
+            )
             for stage in ("encode", "decode")
         }
         record: dict[str, Any] = {"compress": compress}

@@ -62,18 +62,15 @@ def draw_bench(path: Path, bench: Mapping[str, Any]) -> list[Path]:
     figure.legend(handles, labels, loc="outside right upper", fontsize=8)
     if compressed:
         draw_stages(figure, below[0], compressed)
+    figure.suptitle(_heading(bench), fontsize=10)
+    return [save(figure, path)]
+
+
+def _heading(bench: Mapping[str, Any]) -> str:
     library = plain(bench["mpi"]["library"].split(",")[0]) if bench.get("mpi") else ""
     per_core = bench.get("ranks_per_core", 1)
-    figure.suptitle(
-        f"{len(bench['hosts'])} ranks, {library}"
-        + (
-            f"; {per_core:g} ranks per core: this measures scheduling, not a network"
-            if per_core > 1
-            else ""
-        ),
-        fontsize=10,
-    )
-    return [save(figure, path)]
+    crowded = f"; {per_core:g} ranks per core: this measures scheduling, not a network"
+    return f"{len(bench['hosts'])} ranks, {library}" + (crowded if per_core > 1 else "")
 
 
 def _draw_fit(axes: Any, fit: Mapping[str, Any], sizes: Any, degree: int, colour: str) -> None:

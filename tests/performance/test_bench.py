@@ -143,4 +143,3 @@ def test_compressed_exchanges_beside_uncompressed_ones(mpi, call, tmp_path):
     assert [row["compress"] for row in table].count("sign") == 2 * len(EXCHANGE_NAMES)
     assert "star: sign pays " in done.out
     assert (tmp_path / "b" / "bench.png").stat().st_size > 20_000
-

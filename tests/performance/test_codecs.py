@@ -34,7 +34,7 @@ def test_it_pays_from_the_size_from_which_on_it_always_does(ratios, start):
 
 def test_the_lines_go_through_the_shortest_times():
     rows = [
-        row(8 * numbers, degree=degree, shortest={"encode": e * worse, "decode": d * degree})
+        row(8 * numbers, degree=degree, shortest={"encode": e * worse, "decode": d * worse})
         for numbers in (20, 2000, 200_000)
         for e, d in [(3e-6 + numbers / 1e9, 1e-6 + numbers / 4e9)]
         for degree, worse in ((2, 1.0), (5, 1.7))
@@ -45,6 +45,7 @@ def test_the_lines_go_through_the_shortest_times():
     assert found["decode_base"] == pytest.approx(1e-6)
     assert found["decode_rate"] == pytest.approx(4e9)
     assert codecs_of(rows[:2]) == []  # one size
+    assert codecs_of([{**each, "shortest": None} for each in rows]) == []  # one node
 
 
 def test_a_codec_is_found_whatever_is_spelled_out():

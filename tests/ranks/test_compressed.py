@@ -140,3 +140,16 @@ def test_the_benchmark_notices_numbers_that_were_not_sent(comm, exchange, monkey
         assert "decoded other numbers of node 1" in caught
     timer.free()
     node.free()
+
+
+@pytest.mark.parametrize("graph", ["directed-ring", "ring+path"])
+def test_the_benchmark_compresses_on_directed_and_changing_graphs(comm, graph):
+    if comm.size < 3:
+        return
+    node = Node(comm, build_network(graph, None, comm.size).row(comm.rank), EXCHANGES["neighbor"])
+    timer = CompressedTimer(node, EXCHANGES["neighbor"], 1600, make_compressor("sign"))
+    timer.check(2)
+    assert timer.seconds(2) > 0
+    assert timer.sources == np.mean([len(layer.sources) for layer in node.row.layers])
+    timer.free()
+    node.free()

@@ -31,6 +31,13 @@ PAIRS = [
     Pair("dsgd:order=atc,every=1", "dsgd:order=atc", 0),
     Pair("d-amsgrad:beta3=0", "d-amsgrad", 0),
     Pair("gt-hsgd:beta=1,start=batch", "gt-hsgd:beta=1", 0),
+    # on an undirected graph pull and push are A, and w stays 1
+    Pair("gt-adaptive-pp", "gt-adaptive", 0),
+    Pair("push-pull:lr=0.1", "gt:order=atc,lr=0.1", 0),
+    Pair("push-pull:lr=0.1,order=cta", "gt:lr=0.1", 0),
+    Pair("push-diging:lr=0.1", "gt:order=atc,lr=0.1", 1e-13),
+    Pair("push-diging:lr=0.1,order=cta", "gt:lr=0.1", 1e-13),
+    Pair("sgp:lr=0.1", "dsgd:order=atc,lr=0.1", 1e-13),
 ]
 
 VARIANTS = [
@@ -46,4 +53,8 @@ VARIANTS = [
     "extra:schedule=sqrt",
     "momentum-tracking:beta1=0.5",
     "qg-dsgdm:beta1=0.5",
+    "push-pull:order=cta,schedule=sqrt",
+    "push-diging:order=cta",
+    "sgp:schedule=sqrt",
+    "gt-adaptive-pp:vmin=1e-4",
 ]

@@ -55,6 +55,7 @@ def stacked(n, graph="er:p=0.7", seeds=(0, 1), **options):
 
 def steps(algorithm, node, problem, x, count):
     """Return the states at t = 1, ..., count + 1."""
+    node.mix_by(algorithm.kinds)
     if algorithm.compressor is not None:
         seeds = tuple(range(x.shape[1]))
         places = [Place(i, len(x), seeds, x.dtype) for i in range(len(x))]

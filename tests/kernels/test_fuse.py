@@ -89,6 +89,7 @@ BY_PHASE = [
     ("k-gt", {"every": 4, "schedule": "sqrt"}),
 ]
 RECORDED_BY_PHASE = ("gt-adaptive-vr", "gt-sarah", "gt-svrg", "k-gt")  # with their defaults
+AS_WRITTEN = ("sgp", "push-diging")  # they divide x by a column
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=str)
@@ -100,7 +101,7 @@ def test_every_algorithm_is_recorded_and_gives_the_same_bits(name, options, dtyp
         start = algorithm.init(np.zeros(shape, dtype), grad)
         step = compiled(algorithm, start)
         by_phase = name in RECORDED_BY_PHASE and options.get("period") != 0
-        assert by_phase or isinstance(step, kernels.C.Replay)
+        assert by_phase or name in AS_WRITTEN or isinstance(step, kernels.C.Replay)
         expected = trajectory(algorithm.step, start, grad)
         assert_same_states(trajectory(step, start, grad), expected)
 

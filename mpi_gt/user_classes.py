@@ -56,6 +56,11 @@ def handed_over(text: str) -> Any:
     return None if isinstance(made, type) else made
 
 
+def handed_object(text: str) -> Any:
+    """Return the class or function that `module:name` stands for; None if there is none."""
+    return _HANDED.get().get(text)
+
+
 def is_custom(text: str) -> bool:
     """Return whether `text` is `module:Class[:key=value,...]`, not a registered name.
 
@@ -97,10 +102,16 @@ def _load(kind: str, module_name: str, class_name: str) -> type:
         raise UserError(
             f"{what} is known only to the script or notebook that defines it: pass the class there"
         )
+    module = import_module(what, module_name)
+    return call_user_code(what, lambda: _find_class(what, METHODS[kind], module, class_name))
+
+
+def import_module(what: str, module_name: str) -> ModuleType:
+    """Return a user's module, by its name or its file; UserErrors begin with `what`."""
     try:
         with announced(f"the import of {module_name}"):
             is_file = module_name.endswith(".py")
-            module = _import_file(module_name) if is_file else _import(module_name)
+            return _import_file(module_name) if is_file else _import(module_name)
     except (UserError, KeyboardInterrupt):
         raise
     except ModuleNotFoundError as error:
@@ -111,7 +122,6 @@ def _load(kind: str, module_name: str, class_name: str) -> type:
         ) from None
     except BaseException as error:  # also sys.exit
         raise UserError(f"{what}: importing the module failed: {located(error)}") from None
-    return call_user_code(what, lambda: _find_class(what, METHODS[kind], module, class_name))
 
 
 def _find_class(what: str, methods: Sequence[str], module: ModuleType, class_name: str) -> type:

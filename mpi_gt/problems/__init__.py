@@ -2,11 +2,13 @@
 
 from .base import Place, Problem
 from .huber import Huber
+from .models.jax_model import JaxModel
 from .softmax import Softmax
 
 PROBLEMS: dict[str, type[Problem]] = {
     "huber": Huber,
+    "jax": JaxModel,
     "softmax": Softmax,
 }
 
-__all__ = ["PROBLEMS", "Huber", "Place", "Problem", "Softmax"]
+__all__ = ["PROBLEMS", "Huber", "JaxModel", "Place", "Problem", "Softmax"]

@@ -1,4 +1,4 @@
-"""Programs of JAX: traced by every rank, compiled once for a kind of processor, kept between runs."""
+"""Programs of JAX: traced by every rank, compiled once per host, kept between runs."""
 
 import contextlib
 import functools
@@ -6,7 +6,7 @@ import hashlib
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +44,14 @@ def start_jax() -> Any:
     return jax
 
 
-@contextlib.contextmanager
-def in_full_precision() -> Iterator[None]:
-    """Let JAX know float64 in the `with` block, whatever the rest of the process has chosen."""
+def in_full_precision() -> Any:
+    """Return a context manager in which JAX knows float64, whatever else the process chose."""
     jax = start_jax()
-    wide = getattr(jax, "enable_x64", None)
-    if wide is None:  # before 0.8
-        from jax.experimental import enable_x64 as wide
-    with wide(True):
-        yield
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax import experimental  # before 0.8
+
+    return experimental.enable_x64(True)
 
 
 class Program:
@@ -82,7 +81,7 @@ def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
     try:
         entry = cache_folder() / "jax" / _key(lowered)
     except UserError:  # there is no home folder
-        return _compiled(lowered)
+        return lowered.compile()
     run = _read(entry, lowered)
     if run is not None:
         return run
@@ -91,13 +90,9 @@ def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
             stack.enter_context(alone(entry.parent))
         run = _read(entry, lowered)
         if run is None:
-            run = _compiled(lowered)
+            run = lowered.compile()
             _write(entry, run)
     return run
-
-
-def _compiled(lowered: Any) -> Any:
-    return lowered.compile()
 
 
 def _key(lowered: Any) -> str:

@@ -28,6 +28,7 @@ Made = TypeVar("Made")
 SILENCE = 30.0  # seconds after which a message says which call of a user's code takes so long
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 PACKAGE = str(Path(__file__).parent)
+PACKAGES = f"{os.sep}site-packages{os.sep}"
 METHODS = {
     "algorithm": ("init", "step"),
     "problem": ("gradient", "evaluate"),
@@ -202,6 +203,8 @@ def _execute(name: str, file: Path, folders: list[str] | None) -> None:
 def located(error: BaseException) -> str:
     """Return the text of an error in one line, with the file and line that raised it."""
     frames = _frames(error) or traceback.extract_tb(error.__traceback__)
+    # where the user's own code called an installed package, not where that one raised it
+    frames = [each for each in frames if PACKAGES not in each.filename] or frames
     if isinstance(error, SyntaxError):  # it names its place itself
         frames = []
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -60,19 +60,28 @@ def source_of(text: str) -> Path | None:
             raise UserError(f"{text}: there is no file {name}")
         return Path(name)
     # a module in the current folder goes first, as where users' classes are imported
-    inside = Path.cwd().joinpath(*name.split("."))
-    for file in (inside / "__init__.py", inside.with_suffix(".py")):
-        if file.is_file():
-            return file
+    top, *rest = name.split(".")
+    found = _module_file(Path.cwd() / top, rest)
+    if found is not None:
+        return found
     try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError, AttributeError):  # a parent that is no package
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # of an empty name
         spec = None
-    if spec is None:
-        raise UserError(
-            f"{text}: there is no module '{name}' in {Path.cwd()} or on the Python path"
-        )
-    return Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
+    if spec is not None and not rest:
+        return Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
+    for folder in (spec and spec.submodule_search_locations) or ():
+        found = _module_file(Path(folder), rest)
+        if found is not None:
+            return found
+    raise UserError(f"{text}: there is no module '{name}' in {Path.cwd()} or on the Python path")
+
+
+def _module_file(folder: Path, names: list[str]) -> Path | None:
+    """Return the file of a module in a folder, of a package or not; None if there is none."""
+    inside = folder.joinpath(*names)
+    files = inside / "__init__.py", inside.with_name(f"{inside.name}.py")
+    return next((file for file in files if file.is_file()), None)
 
 
 def load(text: str) -> Found:
@@ -84,10 +93,15 @@ def load(text: str) -> Found:
     module = import_module(text, name.strip())
     thing = getattr(module, attribute, None)
     if not callable(thing):
-        known = [key for key, value in vars(module).items() if callable(value)]
+        own = [
+            key
+            for key, value in vars(module).items()
+            if callable(value)
+            and getattr(value, "__module__", "") == module.__name__
+            and key[0] != "_"
+        ]
         raise UserError(
-            f"{text}: the module has no function or class of that name"
-            f"{nearest(attribute, [key for key in known if not key.startswith('_')])}"
+            f"{text}: the module has no function or class of that name{nearest(attribute, own)}"
         )
     return Found(thing, module)
 

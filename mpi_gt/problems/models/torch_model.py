@@ -122,9 +122,10 @@ class TorchModel(ModelProblem):
         before = {name: each.clone() for name, each in fixed.items()}
         with torch.random.fork_rng(devices=[]):
             random = torch.get_rng_state()
-            loss, output = call_user_code(
-                self._name, lambda: self._loss_of(x, fixed, *self._batch(rows, x.dtype))
-            )
+            features, labels = self._batch(rows, x.dtype)
+            output = call_user_code(self._name, lambda: self._output(x, fixed, features))
+            self._require_scores(output, len(rows))
+            loss = call_user_code(self._own_loss or self._name, lambda: self._loss(output, labels))
             require(
                 torch.equal(random, torch.get_rng_state()),
                 f"{self.model} draws random numbers, as dropout does, that are not fixed by seed, "
@@ -135,11 +136,14 @@ class TorchModel(ModelProblem):
         if not isinstance(loss, torch.Tensor) or loss.shape != () or not loss.is_floating_point():
             shown = f"shape {tuple(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__
             raise ValueError(f"{self._own_loss} must return one real number, not {shown}")
+
+    def _require_scores(self, output: Any, rows: int) -> None:
+        """Raise ValueError if cross entropy needs scores that the output has not."""
         shape = tuple(getattr(output, "shape", ()))
-        scores = len(shape) == 2 and shape[0] == len(rows) and shape[1] >= self.classes
+        scores = len(shape) == 2 and shape[0] == rows and shape[1] >= self.classes
         require(
             scores or self._own_loss is not None,
-            f"{self.model} must return scores ({len(rows)} rows, {self.classes} classes or more), "
+            f"{self.model} must return scores ({rows} rows, {self.classes} classes or more), "
             f"not {shape or type(output).__name__}",
         )
         if not scores:
@@ -171,21 +175,21 @@ class TorchModel(ModelProblem):
         """Return the features of these rows in a dtype of torch, and their labels."""
         return self._features[rows].to(dtype) * self._scale, self._targets[rows]
 
-    def _loss_of(self, x: Any, fixed: Tensors, features: Any, labels: Any) -> tuple[Any, Any]:
-        """Return loss and output of one seed's parameters x (dim,)."""
+    def _output(self, x: Any, fixed: Tensors, features: Any) -> Any:
+        """Return what the module makes of the features with one seed's parameters x (dim,)."""
         from torch.func import functional_call
 
-        output = functional_call(self._net.module, {**self._net.named(x), **fixed}, (features,))
-        return self._loss(output, labels), output
+        return functional_call(self._net.module, {**self._net.named(x), **fixed}, (features,))
 
-    def _scored(self, *at: Any) -> tuple[Any, Any]:
+    def _scored(self, x: Any, fixed: Tensors, features: Any, labels: Any) -> tuple[Any, Any]:
         """Return loss and output, or the loss twice if the output has no scores."""
-        loss, output = self._loss_of(*at)
+        output = self._output(x, fixed, features)
+        loss = self._loss(output, labels)
         return loss, output if self._scores else loss
 
     def _gradients(self, x: Array, rows: Array) -> Array:
         torch = start_torch()
-        at, fixed = torch.tensor(x), self._fixed[x.dtype]
+        at, fixed = torch.tensor(np.ascontiguousarray(x)), self._fixed[x.dtype]
         batch = self._batch(torch.tensor(rows), at.dtype)
         if self._together:
             gradients = self._called(self._of_own_rows, at, fixed, *batch)[0]
@@ -203,7 +207,8 @@ class TorchModel(ModelProblem):
 
     def _means(self, x: Array, rows: Array) -> tuple[Array, Array, Array]:
         torch = start_torch()
-        at, fixed = torch.tensor(x, dtype=torch.float64), self._fixed[np.dtype(np.float64)]
+        at = torch.tensor(np.ascontiguousarray(x, np.float64))
+        fixed = self._fixed[np.dtype(np.float64)]
         features, labels = self._batch(torch.tensor(rows), at.dtype)
         if self._together:
             parts = self._called(self._of_same_rows, at, fixed, features, labels)
@@ -225,9 +230,8 @@ class TorchModel(ModelProblem):
         targets, correct = torch.from_numpy(labels.astype(np.int64)), []
         fixed = self._fixed[np.dtype(np.float64)]
         with torch.no_grad():
-            for seed, at in enumerate(torch.tensor(x, dtype=torch.float64)):
-                arguments = at, of_seed(fixed, seed), features, targets
-                output = self._called(self._loss_of, *arguments)[1]
+            for seed, at in enumerate(torch.tensor(np.ascontiguousarray(x, np.float64))):
+                output = self._called(self._output, at, of_seed(fixed, seed), features)
                 correct.append(int((output.argmax(dim=1) == targets).sum()))
         return np.array(correct, np.int64)
 

@@ -117,7 +117,7 @@ def test_accuracies_count_the_largest_score(make):
         assert accuracy == (labels == problem._labels).mean()
     score = problem.test_score(x)
     assert score[-1] == 7  # of 15 test rows and two nodes
-    assert (0 <= score[:-1]).all()
+    assert (score[:-1] >= 0).all()
     assert (score[:-1] <= 7).all()
 
 

@@ -39,6 +39,8 @@ SETTINGS = (
     "FI_PROVIDER",
     "SLURM_JOB_ID",
     "MPI_GT_KERNELS",
+    "XLA_FLAGS",
+    "ATEN_CPU_CAPABILITY",
 )
 OF_LAUNCHER = ("OMPI_MCA_orte_", "OMPI_MCA_ess")
 """Variables by which mpirun of Open MPI 4 speaks with its ranks: addresses, nobody's choice."""

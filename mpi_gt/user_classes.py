@@ -28,6 +28,7 @@ Made = TypeVar("Made")
 SILENCE = 30.0  # seconds after which a message says which call of a user's code takes so long
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 PACKAGE = str(Path(__file__).parent)
+PACKAGES = f"{os.sep}site-packages{os.sep}"
 METHODS = {
     "algorithm": ("init", "step"),
     "problem": ("gradient", "evaluate"),
@@ -54,6 +55,11 @@ def handed_over(text: str) -> Any:
     """Return the instance that a whole specification stands for; None if there is none."""
     made = _HANDED.get().get(text)
     return None if isinstance(made, type) else made
+
+
+def handed_object(text: str) -> Any:
+    """Return the class or function that `module:name` stands for; None if there is none."""
+    return _HANDED.get().get(text)
 
 
 def is_custom(text: str) -> bool:
@@ -97,10 +103,16 @@ def _load(kind: str, module_name: str, class_name: str) -> type:
         raise UserError(
             f"{what} is known only to the script or notebook that defines it: pass the class there"
         )
+    module = import_module(what, module_name)
+    return call_user_code(what, lambda: _find_class(what, METHODS[kind], module, class_name))
+
+
+def import_module(what: str, module_name: str) -> ModuleType:
+    """Return a user's module, by its name or its file; UserErrors begin with `what`."""
     try:
         with announced(f"the import of {module_name}"):
             is_file = module_name.endswith(".py")
-            module = _import_file(module_name) if is_file else _import(module_name)
+            return _import_file(module_name) if is_file else _import(module_name)
     except (UserError, KeyboardInterrupt):
         raise
     except ModuleNotFoundError as error:
@@ -111,7 +123,6 @@ def _load(kind: str, module_name: str, class_name: str) -> type:
         ) from None
     except BaseException as error:  # also sys.exit
         raise UserError(f"{what}: importing the module failed: {located(error)}") from None
-    return call_user_code(what, lambda: _find_class(what, METHODS[kind], module, class_name))
 
 
 def _find_class(what: str, methods: Sequence[str], module: ModuleType, class_name: str) -> type:
@@ -192,6 +203,8 @@ def _execute(name: str, file: Path, folders: list[str] | None) -> None:
 def located(error: BaseException) -> str:
     """Return the text of an error in one line, with the file and line that raised it."""
     frames = _frames(error) or traceback.extract_tb(error.__traceback__)
+    # where the user's own code called an installed package, not where that one raised it
+    frames = [each for each in frames if PACKAGES not in each.filename] or frames
     if isinstance(error, SyntaxError):  # it names its place itself
         frames = []
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

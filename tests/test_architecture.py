@@ -39,6 +39,9 @@ HOMES = {
     "plotly": {"report"},
     "rich": {"display", "datasets/raw.py", "cli/commands/watch.py"},
     "networkx": {"graphs", "plots", "report"},
+    "jax": {"problems/models/jax_model.py", "problems/models/programs.py"},
+    "jaxlib": {"problems/models/programs.py"},
+    "torch": {"problems/models/torch_model.py", "problems/models/torch_network.py"},
     "scipy": {"graphs", "problems/truncated_normal.py", "reproduce/claims.py"},
 }
 """Where a heavy package may be imported, and there inside functions only."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import own_models
 import pytest
 from support import FIGURES, ROOT_OF_REPOSITORY
 
@@ -155,6 +156,8 @@ def test_every_command_runs(desk, openmpi, call, request, page, line):
         "PATH": f"{openmpi.bin}{os.pathsep}{os.environ['PATH']}",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
+    if package := re.search(r"--problem (jax|torch):", line):
+        own_models.require(package.group(1))
     if re.search(NEEDS_DATA, line):
         env["MPI_GT_DATA"] = str(request.getfixturevalue("data_dir"))
     call(["bash", "-c", line], cwd=folder, env=env, limit=400)

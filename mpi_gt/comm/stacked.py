@@ -199,7 +199,7 @@ class StackedProblem:
 
     def __getattr__(self, name: str) -> Any:
         """Return an optional method of the problems, such as `accuracy`, for all nodes at once."""
-        if name.startswith("_") or not hasattr(self._problems[0], name):
+        if name.startswith("_") or getattr(self._problems[0], name, None) is None:
             raise AttributeError(name)
         return lambda *at: np.stack([getattr(problem, name)(*at) for problem in self._problems])
 

@@ -110,7 +110,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
             f"{config.problem} is being made and tried out",
         )
         costs = own.costs
-        if is_custom(config.problem) or own.trials:
+        if is_custom(config.problem) or own.trials or hasattr(own.problem, "try_out"):
             require_agreement(config.parse_problem()[0], comm.allgather(own.agreement))
             costs = largest(comm.allgather(costs))
         targets = targets_of(comm, row) if config.budget else []
@@ -122,7 +122,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
         node.free()
         raise
     facts["problem"] = own.facts
-    facts.setdefault("warnings", []).extend(own_class_warnings(config, own.trials))
+    facts.setdefault("warnings", []).extend(own_class_warnings(config, own.problem, own.trials))
     return Experiment(
         config, node, own.problem, own.entries, own.x1, facts, directory, identity, hosts,
         own.constants, own.trials, [own.place], own.extra, costs, extents,
@@ -238,7 +238,7 @@ def build_stacked(config: RunConfig) -> Experiment:
     ]
     entries, trials = try_entries(config, problems[0], firsts[0], places[0])
     facts["problem"] = problem_facts(name, problems[0], custom)
-    facts["warnings"] += own_class_warnings(config, trials)
+    facts["warnings"] += own_class_warnings(config, problems[0], trials)
     identity, directory = identify(config, network.digest(), facts)
     constants = np.stack([_constants(config, each) for each in problems]) if config.audit else None
     x1 = np.stack(firsts)
@@ -331,10 +331,12 @@ def _require_vectors(config: RunConfig, dim: int, nodes: int, ranks_here: int) -
 def _try_problem(config: RunConfig, problem: Problem, x1: Array) -> tuple[Tried, Any]:
     """Try out a user's problem; return what that has shown, and the problem, guarded from now on.
 
-    One of the package is returned as it is.
+    One of the package is returned as it is; with a model of the user's it tries itself out.
     """
     name = config.parse_problem()[0]
     if not is_custom(config.problem):
+        if hasattr(problem, "try_out"):
+            construct(f"problem {name}", False, lambda: problem.try_out(x1))
         return Tried((), known_least(name, problem, custom=False)), problem
     tried = check_problem(name, problem, x1)
     return tried, GuardedProblem(name, problem, tried.metrics)

@@ -16,6 +16,7 @@ from ..compressors.own import own_compressors
 from ..config import Entry, RunConfig
 from ..errors import UserError
 from ..files import require_regular
+from ..problems.models.base import ModelProblem
 from ..rundir.run_json import require_facts
 from ..user_classes import call_user_code, is_custom
 
@@ -71,6 +72,7 @@ def identity_of(config: RunConfig, network: str, entries: Sequence[Entry]) -> Id
         "kernels": kernels.NAME,  # some kernels round differently from numpy in the last place
         "reproducible": config.reproducible,
         **_data(name, kind, options),
+        **_model(kind, options),
     }
 
 
@@ -80,6 +82,11 @@ def _data(name: str, kind: Any, options: dict[str, Any]) -> Identity:
         return {}
     digest = call_user_code(f"problem {name}: data_sha256", lambda: kind.data_sha256(**options))
     return {} if digest is None else {"data": str(digest)}
+
+
+def _model(kind: Any, options: dict[str, Any]) -> Identity:
+    """Return the user's model of a problem of the package, if it has one: source and versions."""
+    return {"model": kind.identity(**options)} if issubclass(kind, ModelProblem) else {}
 
 
 def _parameters(entry: Entry) -> dict[str, str]:

@@ -2,11 +2,15 @@
 
 from .base import Place, Problem
 from .huber import Huber
+from .models.jax_model import JaxModel
+from .models.torch_model import TorchModel
 from .softmax import Softmax
 
 PROBLEMS: dict[str, type[Problem]] = {
     "huber": Huber,
+    "jax": JaxModel,
     "softmax": Softmax,
+    "torch": TorchModel,
 }
 
-__all__ = ["PROBLEMS", "Huber", "Place", "Problem", "Softmax"]
+__all__ = ["PROBLEMS", "Huber", "JaxModel", "Place", "Problem", "Softmax", "TorchModel"]

@@ -72,13 +72,13 @@ def _prepare(dataset: datasets.Dataset, data_dir: str | None) -> None:
 
     if is_prepared(dataset):
         return
-    with _alone(datasets.prepared_folder(dataset)):
+    with alone(datasets.prepared_folder(dataset)):
         if not is_prepared(dataset):
             prepare(dataset, data_dir, _say)
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Hold a lock beside the folder, so that no other process of this host prepares it."""
     path = folder.with_name(f".{folder.name}.lock")
     try:

@@ -46,25 +46,40 @@ REGISTRIES: dict[str, typing.Any] = {
     "problem": PROBLEMS,
     "graph": FAMILIES,
 }
+CLASSIFICATION: dict[str, list[str]] = {
+    "data": ["missing.npz", "a\0b.npz", "/dev/zero", "."],
+    "libsvm": ["missing", "a\0b", "/dev/zero", "."],
+    "dataset": [word for word in wrong_names(["synthetic", "mnist"]) if word],
+    "batch": ["1e12", "9" * 25],
+    "rows": ["1e12", "9" * 25, "3"],
+    "features": ["1e12", "9" * 25],
+    "classes": ["1e12", "9" * 25],
+    "split_seed": ["9223372036854775808", "9" * 25],
+    "split": [
+        "x", "IID", "labels", "dirichlet", "dirichlet:", "dirichlet:x", "dirichlet:0",
+        "dirichlet:-1", "dirichlet:nan", "dirichlet:inf", "dirichlet:1:2", "é", "\0", "a\nb",
+    ],
+}  # fmt: skip
+"""Bad values of the options that all classification problems have."""
+REFERENCES = [
+    "x", ":", "x:", ":x", "missing:loss", "missing.py:loss", "a.b.c:loss", ".py:loss", "..:loss",
+    "os:1", "json:loads", "numpy:nothing", "a\0b:loss", "é:é", "/dev/zero:loss", "x:y:z", ". :x",
+]  # fmt: skip
+"""Functions and classes that are none, or none of a model."""
 OPEN_ENDED: dict[tuple[str, str], list[str]] = {
     ("huber", "dim"): ["1e12", "1e9", "9" * 25],
     ("huber", "data"): ["missing.npz", "a\0b.npz", "/dev/zero", "."],
-    ("softmax", "data"): ["missing.npz", "a\0b.npz", "/dev/zero", "."],
-    ("softmax", "libsvm"): ["missing", "a\0b", "/dev/zero", "."],
     **{
         (name, "compress"): ["x", "QSGD", "qsgdd", "é", "a\0b", "missing_module:Class"]
         for name in ("gt-adaptive-compressed", "beer", "choco-sgd", "lead")
     },
-    ("softmax", "dataset"): [word for word in wrong_names(["synthetic", "mnist"]) if word],
-    ("softmax", "batch"): ["1e12", "9" * 25],
-    ("softmax", "rows"): ["1e12", "9" * 25, "3"],
-    ("softmax", "features"): ["1e12", "9" * 25],
-    ("softmax", "classes"): ["1e12", "9" * 25],
-    ("softmax", "split_seed"): ["9223372036854775808", "9" * 25],
-    ("softmax", "split"): [
-        "x", "IID", "labels", "dirichlet", "dirichlet:", "dirichlet:x", "dirichlet:0",
-        "dirichlet:-1", "dirichlet:nan", "dirichlet:inf", "dirichlet:1:2", "é", "\0", "a\nb",
-    ],
+    **{
+        (name, option): bad
+        for name in ("softmax", "jax", "torch")
+        for option, bad in CLASSIFICATION.items()
+    },
+    **{(name, "model"): REFERENCES for name in ("jax", "torch")},
+    ("torch", "loss"): REFERENCES,
     ("watts-strogatz", "k"): ["4", "5", "1e12"],
     ("barabasi-albert", "m"): ["4", "0", "1e12"],
     ("random-regular", "d"): ["4", "1e12"],

@@ -172,7 +172,8 @@ def _describe_thing(kind: str, label: str, thing: Callable[..., Any]) -> list[st
         lines += [*_table([heads, *options]), ""]
         given = {name: each.default for name, each in options_of(thing).items()}
         name = next((name for name in given if given[name] is not None), options[0].name)
-        label += f":{name}={'VALUE' if given[name] is None else given[name]}"
+        plain = f"{label}:{name}={'VALUE' if given[name] is None else given[name]}"
+        label = getattr(thing, "EXAMPLE", "") or plain  # some have an option that they need
     option = KINDS[kind].option
     return [*lines, f"example: mpi-gt run -n 16 {option}{'' if option[-1] == '=' else ' '}{label}"]
 

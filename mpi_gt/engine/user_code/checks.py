@@ -159,8 +159,8 @@ def require_agreement(problem: str, by_node: Sequence[Agreement]) -> None:
         if other.start != first.start:
             raise UserError(
                 f"{problem}.start must return the same x_1 on every node, but nodes 0 and {node} "
-                "differ: draw it with place.random(..., shared=True), or let the class say "
-                "start_differs = True"
+                "differ: make it of the seed alone, as place.random(..., shared=True) does, or let "
+                "a class say start_differs = True"
             )
 
 

@@ -49,12 +49,13 @@ def agreement_of(
     return Agreement(int(problem.dim), mixes, tried.metrics, tried.least is not None, start)
 
 
-def own_class_warnings(config: RunConfig, trials: Mapping[str, Trial]) -> list[str]:
-    """Return warnings about classes of the user's: no mixing, and bits that are up to them.
+def own_class_warnings(config: RunConfig, problem: Any, trials: Mapping[str, Trial]) -> list[str]:
+    """Return warnings about code of the user's: no mixing, and bits that are up to it.
 
     `trials` holds what trying out has shown, of each algorithm that is one.
     """
-    warnings = [
+    warnings = [] if is_custom(config.problem) else list(getattr(problem, "warnings", ()))
+    warnings += [
         f"{name}.step never calls mix: its nodes work on their own, and do not approach each other"
         for name, trial in trials.items()
         if not trial.counts and (config.n or 1) > 1

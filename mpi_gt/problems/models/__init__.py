@@ -1,0 +1,1 @@
+"""Models of the user's as problems: functions of JAX, modules of PyTorch."""

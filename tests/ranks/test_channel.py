@@ -1,7 +1,11 @@
 """Unreliable channels on real ranks: the bits of a stacked run, with every exchange."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+from mpi4py import MPI
 
 import mpi_gt
 from mpi_gt.channels import Channel
@@ -10,31 +14,52 @@ from mpi_gt.comm.node import Node
 from mpi_gt.comm.stacked import StackedNode
 from mpi_gt.graphs import build_network
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from networks import mixed
+
 pytestmark = pytest.mark.mpi
 
-OPTIONS = {"iterations": 25, "seeds": 2, "problem": "huber:dim=6,spread=0.3", "graph": "er:p=0.7"}
+OPTIONS = {"iterations": 12, "seeds": 2, "problem": "huber:dim=6,spread=0.3", "graph": "er:p=0.7"}
 LOSSES, NOISE = "links=0.1,loss=0.2,burst=3", "inactive=0.3,noise=0.01"
 
 
-@pytest.mark.parametrize(("text", "dtype"), [(LOSSES, np.float64), (NOISE, np.float32)])
-def test_all_exchanges_equal_stacked_over_a_channel(comm, random, text, dtype):
-    network, channel = build_network("er:p=0.7", None, comm.size), Channel.of(text)
-    rows = [network.row(i) for i in range(comm.size)]
+@pytest.fixture
+def comm():
+    made = MPI.COMM_WORLD.Dup()
+    yield made
+    made.Free()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "dtype"),
+    [("er", LOSSES, np.float32), ("mixed", f"{LOSSES},{NOISE}", np.float64)],
+)
+def test_all_exchanges_equal_stacked_over_a_channel(comm, random, name, text, dtype):
+    """Also on directed layers in turn, with a matrix for each vector."""
+    static = build_network("er:p=0.7", None, comm.size).arcs
+    arcs, kinds = (static, ("A",)) if name == "er" else (mixed(comm.size), ("pull", "push"))
     everyone = random.standard_normal((2, comm.size, 3, 37)).astype(dtype)
-    stacked = StackedNode(network.arcs)
-    stacked.hear_through(channel)
-    expected = []
-    for stacked.iteration in (1, 2, 300):
-        made = [*stacked.mix(*everyone), stacked.mix(everyone[0])]
-        expected.append([each.wait()[comm.rank].tobytes() for each in made])
-    for name, exchange in EXCHANGES.items():
-        node = Node(comm, rows[comm.rank], exchange)
-        node.hear_through(channel)
-        for place, node.iteration in enumerate((1, 2, 300)):
-            made = [each.wait().tobytes() for each in node.mix(*everyone[:, comm.rank])]
-            made.append(node.mix(everyone[0, comm.rank]).wait().tobytes())
-            assert made == expected[place], name
+    stacked = StackedNode(arcs)
+    expected = [
+        [vector[comm.rank].tobytes() for vector in each]
+        for each in mixed_twice(stacked, kinds, text, everyone)
+    ]
+    for exchange in EXCHANGES.values():
+        node = Node(comm, arcs.row(comm.rank), exchange)
+        ours = mixed_twice(node, kinds, text, everyone[:, comm.rank])
+        assert [[vector.tobytes() for vector in each] for each in ours] == expected, exchange
         node.free()
+
+
+def mixed_twice(node, kinds, text, vectors):
+    """Return the results of two exchanges, of two vectors and of one, at some iterations."""
+    node.hear_through(Channel.of(text))
+    node.mix_by(kinds)
+    made = []
+    for node.iteration in (1, 2, 3, 300):
+        both = [each.wait() for each in node.mix(*vectors)]
+        made.append([*both, node.mix(vectors[0]).wait()])
+    return made
 
 
 @pytest.mark.parametrize("text", [LOSSES, NOISE])

@@ -16,6 +16,7 @@ from .algorithms import ALGORITHMS, Algorithm
 from .algorithms.base import exchange_interval, round_up
 from .algorithms.budget import Budget
 from .algorithms.stepsizes import MOST, stepsizes
+from .channels import Channel
 from .comm import EXCHANGE_NAMES
 from .errors import UserError
 from .files import read_text, require_name
@@ -87,6 +88,7 @@ class RunConfig:
     profile: bool = False
     trace_iterations: str | None = None  # A:B; None: a hundred in the middle
     straggler: str | None = None
+    channel: str | None = None  # links=P,loss=P,noise=SD,inactive=P; None: a perfect one
     checkpoint_every: int | None = None  # iterations
     checkpoint_minutes: float | None = None
     watchdog: int = 120  # seconds that an exchange may take; 0: no limit
@@ -154,7 +156,11 @@ class RunConfig:
             require_computed(self.weights)
         if self.budget is not None:
             Budget.of(self.budget)
-        self.entries()
+        entries = self.entries()
+        if self.channel is not None:
+            channel = Channel.of(self.channel)
+            for entry in entries:
+                channel.require_method(entry.label, entry.algorithm)
         name, kind, options = self.parse_problem()
         if not is_custom(self.problem):
             construct(f"problem {name}", False, lambda: kind.check_options(**options))
@@ -180,14 +186,7 @@ class RunConfig:
         if self.straggler is not None:
             if self.stacked:
                 raise UserError("a straggler needs MPI ranks that wait for it: not stacked")
-            slow = Straggler.of(self.straggler)
-            if 0 < self.watchdog <= (slow.ms + slow.jitter) / 1000:
-                raise UserError(
-                    "the watchdog would end a run with this straggler: give --watchdog more than "
-                    f"{self.watchdog} seconds"
-                )
-            if self.n is not None and slow.node >= self.n:
-                raise UserError(f"--straggler: there is no node {slow.node} among {self.n}")
+            Straggler.of(self.straggler).require_run(self.watchdog, self.n)
 
     @property
     def trace_window(self) -> range:

@@ -17,9 +17,9 @@ REPOSITORY = PACKAGE.parent
 
 LAYERS = """
     errors spec trial files memory array_files | kernels fuse machine |
-    user_classes compressors algorithms datasets graphs problems | comm rundir | config | theory |
-    plots display | results | launchers | performance | engine | reproduce report sweeps | cli |
-    api
+    user_classes compressors algorithms datasets graphs problems channels | comm rundir | config |
+    theory | plots display | results | launchers | performance | engine | reproduce report sweeps |
+    cli | api
 """
 """A folder (or a module of the root) imports only from its left."""
 ORDER = {name: place for place, name in enumerate(LAYERS.replace("|", " ").split())}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from ..spec import convert, has_option, split_list
+from ..spec import convert, has_option, split, split_list
 
 if TYPE_CHECKING:
     from ..config import RunConfig
@@ -26,13 +26,14 @@ def make_config(
     `several`: the command takes `algorithms`, not `algorithm`; `sweeps`: it takes stepsizes;
     `fixed`: options that it sets itself. Where --resume finds a finished run, return exit code 0.
     """
-    from ..algorithms import ALGORITHMS
+    from ..channels.methods import methods_for
     from ..config import RunConfig
     from ..engine.resume import continued_config
 
     chosen = {**read_with_file(options), **(fixed or {})}
     if several:
-        chosen.setdefault("algorithms", ",".join(ALGORITHMS))
+        channel = split(f"channel:{chosen.get('channel') or ''}")[1]
+        chosen.setdefault("algorithms", methods_for(channel))
     if sweeps:
         chosen.setdefault("lr", "1e-4..1")
     elif chosen.get("lr") is not None or chosen.get("points") is not None:

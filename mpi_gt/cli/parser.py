@@ -60,7 +60,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "--weights": Option(
         "RULE",
-        "the mixing matrix: a rule that `mpi-gt describe weights` lists, or a .npy or .csv file",
+        "the mixing matrix: see `mpi-gt describe weights`, or a .npy or .csv file",
         "metropolis",
     ),
     "--matchings": Option(
@@ -70,9 +70,10 @@ OPTIONS: dict[str, Option] = {
     ),
     "--exchange": Option(
         "NAME",
-        "how neighbours exchange vectors: a name that `mpi-gt describe exchange` lists",
+        "how neighbours swap vectors: see `mpi-gt describe exchange`",
         "neighbor",
     ),
+    "--channel": Option("KEY=VALUE,...", "emulate failures: see `mpi-gt describe channel`"),
     "--stacked": Option("", "run all nodes in this process, without MPI"),
     "--hostfile": Option(
         "FILE", "with -n: the hosts to run on, in the format of this MPI (see mpi-gt hostfile)"
@@ -113,7 +114,15 @@ RUN_GROUPS: dict[str, tuple[str, ...]] = {
         "--reproducible",
     ),
     "method": ("--iterations", "--budget"),
-    "graph and ranks": ("-n", "--graph", "--weights", "--matchings", "--exchange", "--stacked"),
+    "graph and ranks": (
+        "-n",
+        "--graph",
+        "--weights",
+        "--matchings",
+        "--channel",
+        "--exchange",
+        "--stacked",
+    ),
     "output": ("--out", "--overwrite", "--log-every", "--quiet", "--no-figures", "--reserved"),
     "robustness": ("--checkpoint-every", "--checkpoint-minutes", "--resume", "--watchdog"),
     "measurement": ("--straggler",),

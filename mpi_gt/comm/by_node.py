@@ -141,6 +141,17 @@ class Exchanges:
 
     def received(self, node: int, number: int, index: int) -> dict[int, Array]:
         """Return copies of the sources' vectors, by source."""
+        theirs = self._sent_to(node, number, index)
+        if self._node.channel is None:
+            return theirs
+        reception, own = self._node.channel.receptions[node], self._sent[number][node][index]
+        return reception.each(self._node.iteration, self._vector(node, number, index), own, theirs)
+
+    def _vector(self, node: int, number: int, index: int) -> int:
+        """Return the number of a vector among all that this step of the node mixes."""
+        return sum(len(exchange[node]) for exchange in self._sent[:number]) + index
+
+    def _sent_to(self, node: int, number: int, index: int) -> dict[int, Array]:
         sent = self._sent[number]
         own, sources = sent[node], self._row(node).sources
         for j in sources:
@@ -154,9 +165,11 @@ class Exchanges:
     def mixed(self, node: int, number: int, index: int) -> Array:
         """Return the weighted sum, added up in rank order as on ranks."""
         own = self._sent[number][node][index]
-        theirs = self.received(node, number, index)
-        kinds = self._node.kinds
-        kind = kinds[min(index, len(kinds) - 1)]
+        theirs = self._sent_to(node, number, index)
+        kind = self._node.kind(index)
+        if self._node.channel is not None:
+            reception, t = self._node.channel.receptions[node], self._node.iteration
+            return reception.mixed(t, self._vector(node, number, index), kind, own, theirs)
         key = node, self._node.layer, kind, own.dtype, own.size
         if key not in self._sums:
             (weights,), place = weights_in_order(node, self._row(node), (kind,), own.dtype)

@@ -8,6 +8,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from ..channels import Channel
 from ..errors import UserError
 from ..graphs.network import Row, Turns
 from ..kernels import Mix, NextGradient, NodeCounters, Transfer, advance
@@ -42,6 +43,7 @@ class Node(NodeCounters):
         self.plans: list[Plan] = []
         self._word = np.zeros(1, np.int64)
         self._mixes: dict[tuple[str, ...], Mix] = {}
+        self._channel: Channel | None = None
         self.restart()
         try:
             self.row = agreed_row(self.world, row)
@@ -107,8 +109,12 @@ class Node(NodeCounters):
             by_turns = turns.at if turns.seed is not None else None
             mix = Mix(self, partial(self._transfer_for, self._kinds), turns.layers, by_turns)
             self._mixes[self._kinds] = mix
-        self.mix = mix
+        self.mix: Any = mix
         """Sends vectors to the neighbours in one exchange and returns one pending result each."""
+        if self._channel is not None:
+            from .channel import ChannelMix  # here: few runs need it
+
+            self.mix = ChannelMix(self, self._channel, mix, self._kinds)
 
     def _transfer_for(
         self, kinds: tuple[str, ...], layer: int, vectors: tuple[Array, ...]
@@ -116,6 +122,11 @@ class Node(NodeCounters):
         plan = self.make_plan(self, layer, vectors, kinds)
         self.plans.append(plan)
         return plan.transfer
+
+    def hear_through(self, channel: Channel) -> None:
+        """Mix over an unreliable channel from now on."""
+        self._channel = channel
+        self.mix_by(self._kinds)
 
     def compress_with(self, encoders: Sequence[Encoder] | None) -> None:
         """Set the encoder of `mix.compressed`: a list of one, or None if there is none."""

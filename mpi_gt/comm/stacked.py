@@ -5,16 +5,20 @@ The tests compare MPI runs with it, and a profile uses it as a baseline without 
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
+from ..channels import Channel
 from ..graphs.network import Arcs
 from ..kernels.reference import NextGradient, WeightedSum, advance
 from ..problems.base import Problem
 from .compression import Encoder, Pairs, without_compressor
+
+if TYPE_CHECKING:
+    from .channel import StackedChannel
 
 Array = NDArray[Any]
 
@@ -55,6 +59,7 @@ class StackedNode:
         self.turns = arcs.turns
         self.kinds: tuple[str, ...] = ("A",)
         self.encoders: Sequence[Encoder] | None = None
+        self.channel: StackedChannel | None = None
         self.restart()
 
     @property
@@ -66,9 +71,13 @@ class StackedNode:
         """Set the matrices of the next method: one for each vector of `mix`, the last repeats."""
         self.kinds = tuple(kinds)
 
+    def kind(self, index: int) -> str:
+        """Return the kind of the matrix for a vector of that number."""
+        return self.kinds[min(index, len(self.kinds) - 1)]
+
     def _matrix(self, index: int) -> Array:
         """Return the matrix of this iteration for a vector of that number."""
-        key = self.layer, self.kinds[min(index, len(self.kinds) - 1)]
+        key = self.layer, self.kind(index)
         if key not in self._matrices:
             self._matrices[key] = self._arcs.layers[key[0]].matrix(key[1])
         return self._matrices[key]
@@ -93,6 +102,12 @@ class StackedNode:
     def finish_barrier(self) -> None:
         pass
 
+    def hear_through(self, channel: Channel) -> None:
+        """Mix over an unreliable channel from now on."""
+        from .channel import StackedChannel  # here: few runs need it
+
+        self.channel = StackedChannel(channel, self._arcs)
+
     def compress_with(self, encoders: Sequence[Encoder] | None) -> None:
         """Set the encoders of `mix.compressed`, one per node; None if there are none."""
         self.encoders = encoders
@@ -104,7 +119,21 @@ class StackedNode:
     def send(self, *vectors: Array) -> ReadyMixes:
         """Mix the vectors of all nodes."""
         self._count(sum(z[0].nbytes for z in vectors))
+        if self.channel is not None:
+            return ReadyMixes(map(ReadyMix, self._over_channel(self.channel, vectors)))
         return ReadyMixes(ReadyMix(self._times(z, index)) for index, z in enumerate(vectors))
+
+    def _over_channel(self, channel: "StackedChannel", vectors: Sequence[Array]) -> list[Array]:
+        t, first = self.iteration, channel.count.add(self.iteration, len(vectors))
+        if channel.noisy:
+            return [
+                channel.mixed(t, first + index, self.kind(index), z)
+                for index, z in enumerate(vectors)
+            ]
+        return [
+            self._in_rank_order(channel.matrix(t, self._matrix(index)), z)
+            for index, z in enumerate(vectors)
+        ]
 
     def send_compressed(self, *vectors: Array) -> Pairs:
         """Mix what neighbours decode of the vectors, added up as the ranks do.
@@ -120,7 +149,7 @@ class StackedNode:
                 [each.received(self.iteration, index, z[i]) for i, each in enumerate(self.encoders)]
             )
             self._count(self.encoders[0].size(z[0]))
-            pairs.append((own, ReadyMix(self._in_rank_order(own, index))))
+            pairs.append((own, ReadyMix(self._in_rank_order(self._matrix(index), own))))
         return tuple(pairs)
 
     def grad(
@@ -136,8 +165,8 @@ class StackedNode:
     ) -> Callable[[int, list[Any]], int]:
         return partial(advance, step, self, self.mix, grad, last)
 
-    def _in_rank_order(self, z: Array, index: int = 0) -> Array:
-        matrix = np.ascontiguousarray(self._matrix(index).astype(z.dtype, copy=False))
+    def _in_rank_order(self, matrix: Array, z: Array) -> Array:
+        matrix = np.ascontiguousarray(matrix.astype(z.dtype, copy=False))
         flat = np.ascontiguousarray(z).reshape(self.nodes, -1)
         mixed = np.empty_like(flat)
         if kernels.C is not None:
@@ -152,7 +181,7 @@ class StackedNode:
 
     def _times(self, z: Array, index: int = 0) -> Array:
         if self._reproducible and kernels.C is not None:
-            return self._in_rank_order(z, index)
+            return self._in_rank_order(self._matrix(index), z)
         matrix = self._matrix(index).astype(z.dtype, copy=False)
         return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
 

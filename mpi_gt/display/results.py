@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..algorithms import full_name
+from .channel import channel_sentences
 from .console import console, counted
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def show(facts: dict[str, Any]) -> None:
         output.print(_sweep_table(facts))
     else:
         output.print(_comparison_table(facts, output.width))
+    for sentence in channel_sentences(facts):
+        output.print(sentence, markup=False, highlight=False, soft_wrap=True)
     written = ["run.json", "metrics.csv", "final.npz", "audit.json", *facts.get("figures", [])]
     if config["profile"]:
         written += ["profile.json", "profile.npz", "profile.png", "trace.json"]
@@ -64,7 +67,8 @@ def _result_table(facts: dict[str, Any]) -> "Table":
     each = facts["bytes_sent"] // config["seeds"]
     table.add_row("bytes sent per seed, all nodes", f"{each:,}")
     if facts.get("gradients") is not None:
-        table.add_row("sample gradients per seed, each node", f"{facts['gradients']:,}")
+        whose = "node 0" if facts.get("channel", {}).get("inactive") else "each node"
+        table.add_row(f"sample gradients per seed, {whose}", f"{facts['gradients']:,}")
     table.add_row("graph", f"{graph['nodes']} nodes, {counted(graph['edges'], 'edge')}")
     table.add_row("rho_A", f"{graph['rho_A']:.6f}")
     return table

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ..algorithms import full_name
+from ..channels.channel import EMULATED
 from .console import console, counted
 
 
@@ -70,4 +71,7 @@ def show_sweep(
     for method in dict.fromkeys(row["method"] for row in rows):
         if method not in {each.method for each in best}:
             table.add_row(Text(full_name(method)), *["-"] * len(axes), "no point finished", "-")
-    console(sys.stdout).print(table)
+    output = console(sys.stdout)
+    output.print(table)
+    if config.channel is not None or any(axis.name.startswith("channel") for axis in axes):
+        output.print(f"the channel is {EMULATED}", markup=False, highlight=False, soft_wrap=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import machine
+from ..channels import Channel
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..graphs import build_network
@@ -18,6 +19,7 @@ from ..memory import VECTORS, reported_memory_errors, require_memory
 from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
 from ..user_classes import call_user_code, construct, is_custom
+from .channel import connect
 from .contracts import Costs, costs_of, largest, require_graph
 from .extent import Extent, extents_of, targets_of
 from .extra_columns import NO_EXTRA, ExtraColumns
@@ -66,6 +68,7 @@ class Experiment:
     extra: ExtraColumns = NO_EXTRA
     costs: Costs = (1, 1)  # sample gradients per call of `grad` and of `grad.full`
     extents: dict[str, Extent] = field(default_factory=dict)  # by label
+    channel: Channel | None = None  # None: all messages arrive as they were sent
 
 
 def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
@@ -118,6 +121,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
             comm, lambda: extents_of(config, own.entries, own.place, costs, targets)
         )
         facts["exchange"] = choose_exchange(node, auto, 2 * own.x1.nbytes)
+        channel = connect(config, node)
     except UserError:
         node.free()
         raise
@@ -125,7 +129,7 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     facts.setdefault("warnings", []).extend(own_class_warnings(config, own.problem, own.trials))
     return Experiment(
         config, node, own.problem, own.entries, own.x1, facts, directory, identity, hosts,
-        own.constants, own.trials, [own.place], own.extra, costs, extents,
+        own.constants, own.trials, [own.place], own.extra, costs, extents, channel,
     )  # fmt: skip
 
 
@@ -247,13 +251,16 @@ def build_stacked(config: RunConfig) -> Experiment:
     if tried[0][0].least is not None:
         least = np.array([[each.least] for each, _ in tried])
     costs = largest([costs_of(each) for each in problems])
+    node = StackedNode(network.arcs, config.reproducible)
+    channel = connect(config, node)
     return Experiment(
         config,
-        StackedNode(network.arcs, config.reproducible),
+        node,
         StackedProblem([kept for _, kept in tried]),
         entries, x1, facts, directory, identity, {}, constants, trials, places,
         ExtraColumns(tried[0][0].metrics, least), costs,
         extents_of(config, entries, places[0], costs, [len(each.sources) for each in layers]),
+        channel,
     )  # fmt: skip
 
 

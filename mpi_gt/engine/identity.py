@@ -19,11 +19,12 @@ from ..files import require_regular
 from ..problems.models.base import ModelProblem
 from ..rundir.run_json import require_facts
 from ..user_classes import call_user_code, is_custom
+from .channel import channel_of
 
 Identity = dict[str, Any]
 ADDED = ("data",)
 """The names that former versions did not record: their runs can be resumed without them."""
-FORMER = {"reproducible": False, "budget": None}
+FORMER = {"reproducible": False, "budget": None, "channel": None}
 """The values that a run of a former version had, which did not record such names."""
 
 
@@ -68,12 +69,19 @@ def identity_of(config: RunConfig, network: str, entries: Sequence[Entry]) -> Id
         "seeds": [config.seed, config.seeds],
         "log-every": config.log_every if config.budget else config.log_interval,
         "budget": config.budget,
+        "channel": _channel(config),
         "stacked": config.stacked,
         "kernels": kernels.NAME,  # some kernels round differently from numpy in the last place
         "reproducible": config.reproducible,
         **_data(name, kind, options),
         **_model(kind, options),
     }
+
+
+def _channel(config: RunConfig) -> dict[str, str] | None:
+    """Return the options of a channel that changes anything."""
+    channel = channel_of(config.channel)
+    return None if channel is None else {k: str(v) for k, v in dataclasses.asdict(channel).items()}
 
 
 def _data(name: str, kind: Any, options: dict[str, Any]) -> Identity:

@@ -17,6 +17,7 @@ from ..performance.phases import CHECKPOINT, LOGGING, METRIC, UNATTRIBUTED, NoPh
 from ..problems.straggler import Straggler
 from ..user_classes import call_user_code
 from .build import Experiment
+from .channel import with_rests
 from .checkpointer import Checkpointer
 from .contracts import full_gradient, kinds_of
 from .metrics import measure
@@ -177,7 +178,7 @@ def solve(
         clock = Clock(passed)
         if begin == 0 or (begin == last and begin % log_interval):
             log(begin, state)
-        step = phases.time_step(method.step(start))
+        step = phases.time_step(with_rests(experiment, method.step(start)))
         advance = node.stepper(step, _grad(experiment, phases), last)
         checkpointer.poll_stop(begin + 1)
         t, states = begin, [state]

@@ -185,12 +185,16 @@ class Recorder:
         if "tracking_error" not in self.facts:
             where = ("algorithm", "seed", "iteration", "tracking")
             self.facts["tracking_error"] = {name: getattr(row, name) for name in where}
-            warning = (
-                f"{row.algorithm}: tracking error {row.tracking:.3e} at iteration "
-                f"{row.iteration}, seed {row.seed}: a message was lost or corrupted, "
+            error = (
+                f"tracking error {row.tracking:.3e} at iteration {row.iteration}, seed {row.seed}"
+            )
+            if "channel" in self.facts:
+                self.warn(f"{row.algorithm}: the channel breaks mean s = mean g: {error}")
+                return
+            self.warn(
+                f"{row.algorithm}: {error}: a message was lost or corrupted, "
                 "or the values are too large for rounding to stay small"
             )
-            self.warn(warning)
 
     def end(self, label: str, seconds: float | None, error: str | None) -> None:
         """Record the end of one algorithm: its final metrics, or the error that ended it."""

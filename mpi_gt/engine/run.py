@@ -15,6 +15,7 @@ from ..performance.phases import NoPhases
 from ..rundir.remains import forget_launches
 from . import loop
 from .build import Experiment, build, build_stacked
+from .channel import channel_facts
 from .checkpointer import Checkpointer
 from .extent import planned_facts
 from .loop import NoRecorder
@@ -253,7 +254,7 @@ def _recorder(experiment: Experiment, comm: "MPI.Intracomm | None") -> "Recorder
     def make() -> "Recorder":
         from .recorder import Recorder  # not on other ranks: it imports figures and tables
 
-        facts = {**experiment.facts, **planned_facts(experiment)}
+        facts = {**experiment.facts, **planned_facts(experiment), **channel_facts(experiment)}
         return Recorder(experiment.config, facts, experiment.extra.names)
 
     if experiment.config.stacked or comm is None:

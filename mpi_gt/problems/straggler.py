@@ -42,6 +42,16 @@ class Straggler:
         if not 0 < self.probability <= 1:
             raise UserError(f"--straggler: probability must be in (0, 1], not {self.probability}")
 
+    def require_run(self, watchdog: int, nodes: int | None) -> None:
+        """Raise UserError if it does not fit a run with this watchdog, on so many nodes."""
+        if 0 < watchdog <= (self.ms + self.jitter) / 1000:
+            raise UserError(
+                "the watchdog would end a run with this straggler: give --watchdog more than "
+                f"{watchdog} seconds"
+            )
+        if nodes is not None and self.node >= nodes:
+            raise UserError(f"--straggler: there is no node {self.node} among {nodes}")
+
     def slow(self, gradient: Callable[..., Any], node: int) -> Callable[..., Any]:
         """Return the gradient function for `node`, slowed if it is the straggler.
 

@@ -46,6 +46,7 @@ def card(directory: ReportedDirectory, index: int) -> Html:
         ("method", _methods(specs)),
         ("size", ", ".join(size) or facts.get("note")),
         ("exchange", directory.table("exchange").get("name") or config.get("exchange")),
+        ("channel", _channel(directory)),
         ("ranks", ", ".join(f"{count} on {host}" for host, count in ranks.items())),
         ("ranks per core", per_core if isinstance(per_core, int | float) else None),
         ("MPI", library or ("none: all nodes in one process" if config.get("stacked") else "")),
@@ -66,6 +67,12 @@ def card(directory: ReportedDirectory, index: int) -> Html:
         else "",
         id=f"run-{index}",
     )
+
+
+def _channel(directory: ReportedDirectory) -> str:
+    """Return the unreliable channel of a run, and that it is emulated; "" without one."""
+    spec, note = directory.table("config").get("channel"), directory.table("channel").get("note")
+    return f"{spec} ({note})" if note else ""
 
 
 def _methods(specs: Any) -> str:

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 PLAIN = ("weights", "iterations", "seeds", "dtype", "exchange", "stacked")
 """Options of a run that are columns of every table."""
-RARE = ("matchings", "x1", "straggler")
+RARE = ("matchings", "x1", "straggler", "channel")
 """Options of a run that are columns where a run has them."""
 PER_RUN = ("seconds_per_iteration", "bytes_per_iteration", "first_below_1e-3")
 RESERVED = {

@@ -1,10 +1,11 @@
-"""Axes of a sweep: `lr=1e-3..1e-1`, `graph=ring,er:p=0.7`, `problem.spread=0,0.3`, `n=8,16`."""
+"""Axes of a sweep: `lr=1e-3..1e-1`, `graph=ring,er:p=0.7`, `channel.loss=0..0.3`, `n=8,16`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from ..algorithms import ALGORITHMS
+from ..channels.channel import SHARES, Channel
 from ..config import LIMITS, RunConfig, stepsizes
 from ..errors import UserError
 from ..graphs import FAMILIES, split_turns
@@ -17,9 +18,13 @@ SPECS = ("problem", "algorithm", "graph")
 """Axes whose values are specifications."""
 RUN_AXES = (
     *SPECS, "weights", "matchings", "x1", "n", "iterations", "seeds", "seed", "log_every", "dtype",
-    "exchange", "straggler",
+    "exchange", "straggler", "channel",
 )  # fmt: skip
 """Options of a run that can be an axis."""
+CHANNEL = "channel."
+LINEAR = tuple(f"{CHANNEL}{share}" for share in SHARES)
+"""Axes whose ranges are not logarithmic, and may begin at 0."""
+LINEAR_POINTS = 7
 KINDS = {field.name: field.type for field in fields(RunConfig)}
 
 
@@ -33,7 +38,9 @@ class Axis:
     @property
     def of_method(self) -> bool:
         """True for an option of the methods, to be tuned; False for a part of the setting."""
-        return self.name not in RUN_AXES and not self.name.startswith(("problem.", "graph."))
+        return self.name not in RUN_AXES and not self.name.startswith(
+            ("problem.", "graph.", CHANNEL)
+        )
 
     @property
     def numbers(self) -> list[float] | None:
@@ -119,11 +126,13 @@ def _expand(name: str, text: str) -> list[str]:
     low, dots, rest = text.partition("..")
     if not dots or name in SPECS or not _is_number(low):
         return [text]
-    high, colon, count = rest.partition(":")
-    points = integer(f"--over {name}: the number of points", count.strip()) if colon else None
+    high, colon, count = (word.strip() for word in rest.partition(":"))
+    points = integer(f"--over {name}: the number of points", count) if colon else None
     if points is not None and not LIMITS["points"][0] <= points <= LIMITS["points"][1]:
         least, most = LIMITS["points"]
         raise UserError(f"--over {name}: a range has {least} to {most} points, not {points}")
+    if name in LINEAR:
+        return _shares(name, text, low, high, points or LINEAR_POINTS)
     if not _is_number(high) or not 0 < float(low) < float(high) < float("inf"):
         raise UserError(
             f"--over {name}: a range is LOW..HIGH or LOW..HIGH:K with 0 < LOW < HIGH, a "
@@ -134,6 +143,17 @@ def _expand(name: str, text: str) -> list[str]:
         return [str(whole) for whole in dict.fromkeys(round(value) for value in grid)]
     # without ".0": an option may be a whole number
     return [str(int(v)) if v.is_integer() and v < 1e15 else repr(v) for v in grid]
+
+
+def _shares(name: str, text: str, low: str, high: str, points: int) -> list[str]:
+    """Return equidistant shares; ten decimals of each, so that 0.3 is 0.3."""
+    if not _is_number(high) or not 0 <= float(low) < float(high) < 1:
+        raise UserError(
+            f"--over {name}: a range is LOW..HIGH or LOW..HIGH:K with 0 <= LOW < HIGH < 1, "
+            f"not '{text}'"
+        )
+    first, step = float(low), (float(high) - float(low)) / (points - 1)
+    return [f"{round(first + index * step, 10):.10g}" for index in range(points)]
 
 
 def _is_number(text: str) -> bool:
@@ -162,6 +182,11 @@ def require_known(axes: Sequence[Axis], specs: Mapping[str, Sequence[str]]) -> N
         if axis.name in RUN_AXES:
             continue
         kind, dot, key = axis.name.partition(".")
+        if axis.name.startswith(CHANNEL):
+            if not has_option(Channel, key):
+                known = [f"{CHANNEL}{option}" for option in options_of(Channel)]
+                raise UserError(f"there is no axis '{axis.name}'{nearest(axis.name, known)}")
+            continue
         if not dot or kind not in SPECS:
             kind, key = "algorithm", axis.name
         lacking = [spec for spec in specs[kind] if not _takes(kind, spec, key)]
@@ -195,6 +220,7 @@ def _hint(name: str, specs: Mapping[str, Sequence[str]]) -> str:
 def _names(specs: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the names of all axes that this sweep could have."""
     names = {name.replace("_", "-") for name in RUN_AXES}
+    names |= {f"{CHANNEL}{key}" for key in options_of(Channel)}
     for kind, several in specs.items():
         for spec in several:
             factory = _factory(kind, spec)
@@ -236,6 +262,10 @@ def apply(options: dict[str, Any], axis: Axis, value: str) -> None:
     kind, dot, key = axis.name.partition(".")
     if axis.name in RUN_AXES:
         options[axis.name] = convert(f"--over {axis.name}", KINDS[axis.name], value)
+        return
+    if axis.name.startswith(CHANNEL):
+        given = options.get("channel")
+        options["channel"] = f"{key}={value}" + (f",{given}" if given else "")
         return
     if not dot or kind not in SPECS:
         kind, key = "algorithm", axis.name

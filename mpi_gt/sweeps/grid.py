@@ -8,17 +8,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import ALGORITHMS
 from ..array_files import read_array
+from ..channels.methods import methods_for
 from ..config import RunConfig
 from ..engine.start import require_start_shape
 from ..errors import UserError
 from ..graphs import Network, build_network
 from ..problems import Place
-from ..spec import split_list
+from ..spec import split, split_list
 from ..trial import limit
 from ..user_classes import is_custom
-from .axes import Axis, Over, apply, parse_axes, require_known
+from .axes import CHANNEL, Axis, Over, apply, parse_axes, require_known
 
 MOST_POINTS = 5000
 SMALL = 1 << 26  # bytes of a problem that is made once, to check its options
@@ -55,7 +55,7 @@ def make_grid(options: Mapping[str, Any], over: Over) -> Grid:
     `options` may have `algorithms`, by default all. `lr` and `points` are an axis as well.
     """
     axes, given = _axes(options, over)
-    given.setdefault("algorithms", ",".join(ALGORITHMS))
+    given.setdefault("algorithms", methods_for(_channel_options(axes, given)))
     methods = split_list(given["algorithms"])
     config = RunConfig.of(given)
     _require_ordinary(config)
@@ -80,7 +80,7 @@ def make_grid(options: Mapping[str, Any], over: Over) -> Grid:
 def _axes(options: Mapping[str, Any], over: Over) -> tuple[list[Axis], dict[str, Any]]:
     """Return the axes, and the options without those that are an axis."""
     given = dict(options)
-    axes = parse_axes(over)
+    axes = parse_axes(_with_channel(over, given))
     low_high, count = given.pop("lr", None), given.pop("points", None)
     if low_high is None and count is not None:
         raise UserError("--points goes with --lr; of another axis give NAME=LOW..HIGH:K")
@@ -98,6 +98,36 @@ def _axes(options: Mapping[str, Any], over: Over) -> tuple[list[Axis], dict[str,
     if "algorithm" in given:
         raise UserError("a sweep takes algorithms, not algorithm")
     return [axis for axis in axes if axis.name != "algorithm"], given
+
+
+def varies(channel: Any) -> bool:
+    """Return whether the option --channel holds a range, which is an axis."""
+    return isinstance(channel, str) and ".." in channel
+
+
+def _with_channel(over: Over, given: dict[str, Any]) -> Over:
+    """Return the axes with those of a channel of which an option varies.
+
+    Its other options are axes of one value then: burst=5 alone is no channel.
+    """
+    names = [str(each).partition("=")[0].strip() for each in over]
+    on_axis = any(name.startswith(CHANNEL) for name in names)
+    if not varies(given.get("channel")) and not (on_axis and given.get("channel")):
+        return over
+    _, options = split(f"channel:{given.pop('channel')}")
+    for key in options:
+        if f"{CHANNEL}{key}" in names:
+            raise UserError(f"{CHANNEL}{key} is given twice: by --channel and by --over")
+    if isinstance(over, Mapping):
+        return {**over, **{f"{CHANNEL}{key}": value for key, value in options.items()}}
+    return [*over, *(f"{CHANNEL}{key}={value}" for key, value in options.items())]
+
+
+def _channel_options(axes: Sequence[Axis], given: Mapping[str, Any]) -> list[str]:
+    """Return the options of the channels in this grid."""
+    texts = [*_values(axes, "channel"), given.get("channel") or ""]
+    named = [key for text in texts for key in split(f"channel:{text}")[1]]
+    return [*named, *(axis.name.removeprefix(CHANNEL) for axis in axes)]
 
 
 def _values(axes: Sequence[Axis], name: str) -> list[str]:

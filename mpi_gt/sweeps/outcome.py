@@ -122,10 +122,12 @@ def best_points(axes: Sequence[Axis], rows: Sequence[Row]) -> list[Best]:
     """Return the best point of each method and setting, by the gap.
 
     A setting is a combination of values of the axes that are no options of the methods: gaps on
-    two problems cannot be compared. Without an axis of the methods, all points are compared.
+    two problems cannot be compared. Without an axis of the methods or of the channel, all points
+    are compared.
     """
     tuned = [axis for axis in axes if axis.of_method]
-    setting = [axis.name for axis in axes if axis not in tuned] if tuned else []
+    channel = [axis for axis in axes if axis.name.startswith("channel")]
+    setting = [axis.name for axis in axes if axis not in tuned] if tuned or channel else []
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["method"], *(row[name] for name in setting)), []).append(row)

@@ -20,7 +20,7 @@ from .grid import Checker, Grid, Point, make_grid
 
 DECISIVE = (
     "problem", "algorithm", "graph", "weights", "matchings", "iterations", "seeds", "seed", "dtype",
-    "x1", "n", "stacked",
+    "x1", "n", "stacked", "channel",
 )  # fmt: skip
 """The options that decide the numbers of a run. Others, such as the exchange, count on an axis."""
 LONGEST_NAME = 80

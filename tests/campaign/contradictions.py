@@ -20,6 +20,9 @@ run --iterations 5
 {RUN} --resume --overwrite --out new
 {RUN} --profile
 {RUN} --straggler node=0,ms=5
+{RUN} --channel links=0.1 --algorithm extra
+{RUN} --channel noise=0.1 --algorithm beer
+{RUN} --channel loss=0..0.3
 {RUN} --trace-iterations 1:5
 {RUN} --audit --algorithm dsgd
 {RUN} --audit --resume --out new
@@ -61,6 +64,9 @@ compare --stacked -n 4 --algorithm gt
 compare --stacked -n 4 --lr 0.1
 compare --stacked -n 4 --audit
 compare
+compare --stacked -n 4 --algorithms gt,lead --channel inactive=0.1
+sweep --stacked -n 4 --channel loss=0..0.3 --over channel.loss=0.1
+sweep --stacked -n 4 --channel burst=5 --over channel.noise=0.1
 sweep --stacked -n 4 --lr 0.1 --points 3
 sweep --stacked -n 4 --lr 1..0.1
 sweep --stacked -n 4 --algorithms gt:lr=0.1

@@ -130,6 +130,15 @@ OWN: dict[str, Values] = {
         "node=0,ms=5,probability=nan", "node=0,ms=5,node=1", "node=1.5,ms=5", "node=0,ms=5,x=1",
         f"node={'9' * 30},ms=5", "node=0\0,ms=5",
     ],
+    "--channel": [
+        "", "x", "=", "links", "links=", "links=x", "links=1", "links=1.5", "links=-0.1",
+        "links=nan", "loss=inf", "loss=1e400", "inactive=1", "inactive=-1", "noise=-1",
+        "noise=nan", "noise=inf", "seed=1", "burst=5", "noise=1,burst=5", "links=0.1,burst=0",
+        "links=0.1,burst=0.5", "links=0.1,burst=nan", "links=0.1,burst=inf", "loss=0.9,burst=2",
+        "links=0.1,seed=-1", "links=0.1,seed=1.5", f"links=0.1,seed={'9' * 30}", "link=0.1",
+        "links=0.1,links=0.2", "links:0.1", "loss=0..2", "loss=0..", "loss=..1",
+        "loss=x..0.3", "loss=0.3..0.1", "links=0.1\0", f"links=0.{'9' * 5000}", "links=²",
+    ],
     "--trace-iterations": [
         "", "x", "1", ":", "1:", ":5", "0:5", "5:1", "1:99999999999", "-1:5", "1:5:9", "1.5:3",
         "²:5", "nan:inf", "1:5\0", f"1:{'9' * 5000}", f"{'9' * 5000}:5",
@@ -149,6 +158,8 @@ OWN: dict[str, Values] = {
         "graph.p=x", "problem=", "problem=hubert", "problem.spread=-1", "problem.spread=x",
         "problem.=1", ".spread=1", "algorithm=gtt", "algorithm=gt,gt", "weights=x", "weights=a.npy",
         "x1=missing.npy", "seeds=0", "seeds=x", "seed=-1", "dtype=float16", "exchange=p3p",
+        "channel=links=1", "channel.loss=1", "channel.loss=0..1", "channel.loss=x", "channel.x=1",
+        "channel.=1", "channel.burst=5", "channel=", "channel.seed=-1", "channel.noise=0..1",
         "log-every=0", "straggler=node=0,ms=1", "é=1", f"lr={'9' * 5000}", "seed=1..1e6:1000",
     ],
     "--budget": [

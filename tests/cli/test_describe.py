@@ -81,12 +81,21 @@ def test_the_domains_of_algorithms_are_those_that_are_checked(name):
                 ALGORITHMS[name](**{doc.name: value})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS[kind].whole])
 def test_a_kind_is_a_list_with_a_line_each(kind, capsys):
     assert main(["describe", kind]) == 0
     lines = capsys.readouterr().out.splitlines()
     names = [line.split()[0] for line in itertools.takewhile(str.strip, lines) if line[0] != " "]
     assert names == list(KINDS[kind].load())
+
+
+def test_a_channel_is_described_with_all_its_options(capsys):
+    assert main(["describe", "channel"]) == 0
+    whole = capsys.readouterr().out
+    for option in KINDS["channel"].load():
+        assert f"\n{option} " in whole
+    assert main(["describe", "channel", "loss"]) == 0
+    assert capsys.readouterr().out == whole
 
 
 def test_without_a_kind_all_names_are_listed(capsys):

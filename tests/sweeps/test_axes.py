@@ -26,6 +26,10 @@ def values(text):
         ("lr=0.1..10:3", ["0.1", "1", "10"]),
         ("lr=0.1..10:2,100", ["0.1", "10", "100"]),
         ("n=2..16:4", ["2", "4", "8", "16"]),
+        ("channel.loss=0..0.3", ["0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3"]),
+        ("channel.links=0.1..0.9:3,0.95", ["0.1", "0.5", "0.9", "0.95"]),
+        ("channel.noise=0.1..10:3", ["0.1", "1", "10"]),
+        ("channel=links=0.1;loss=0.1,burst=3", ["links=0.1", "loss=0.1,burst=3"]),
         ("problem.data=../file.npz", ["../file.npz"]),
     ],
 )
@@ -55,7 +59,9 @@ def test_axes_from_python():
     [
         {}, {"lr": []}, {"lr": [None]}, {"lr": [[1]]}, {3: [1]}, {"lr": [0.1, "0.10"]}, ["lr"],
         ["lr=0..1"], ["lr=1..1"], ["lr=2..1"], ["lr=1..inf"], ["lr=1..2:1"], ["lr=1..2:1001"],
-        ["lr=1..x"], ["lr= "], ["lr=1", "lr=2"], ["log-every=1", "log_every=2"],
+        ["channel.loss=0..1"], ["channel.loss=0.3..0"], ["channel.noise=0..1"],
+        ["channel.loss=-1..0"], ["lr=1..x"], ["lr= "], ["lr=1", "lr=2"],
+        ["log-every=1", "log_every=2"],
     ],
     ids=repr,
 )  # fmt: skip

@@ -37,6 +37,7 @@ examples:
   mpi-gt describe problem softmax
   mpi-gt describe graph watts-strogatz
   mpi-gt describe exchange
+  mpi-gt describe channel                    the options of --channel
   mpi-gt describe algorithm my_module:MyMethod
 """
 
@@ -53,6 +54,8 @@ class Kind:
     """Names that are not in the list."""
     custom: bool = False
     """True if users can name classes of their own."""
+    whole: bool = False
+    """True if the names are the options of one thing."""
 
 
 class OptionDoc(NamedTuple):
@@ -100,6 +103,12 @@ def _compressors() -> Registry:
     return COMPRESSORS
 
 
+def _channels() -> Registry:
+    from ...channels import Channel
+
+    return dict.fromkeys(options_of(Channel), Channel)
+
+
 def _auto() -> None:
     """Return the fastest of the first five, timed before the run."""
 
@@ -116,6 +125,7 @@ KINDS: dict[str, Kind] = {
     ),
     "weights": Kind("--weights", _weights, "Also: a .npy or .csv file with the matrix."),
     "exchange": Kind("--exchange", _exchanges),
+    "channel": Kind("--channel", _channels, whole=True),
     "compressor": Kind("--algorithm beer:compress=", _compressors, OWN_CLASS, custom=True),
 }
 
@@ -127,10 +137,10 @@ def describe(kind: str | None = None, name: str | None = None) -> int:
         lines += ["", "`mpi-gt describe KIND` has a line on each of them."]
     elif kind not in KINDS:
         raise UserError(f"there is no kind '{kind}' to describe{nearest(kind, KINDS)}")
-    elif name is None:
+    elif name is None and not KINDS[kind].whole:
         lines = _describe_kind(kind)
     else:
-        label, thing = _find(kind, name)
+        label, thing = _find(kind, name or next(iter(KINDS[kind].load())))
         lines = _describe_thing(kind, label, thing)
     print("\n".join(lines))
     return 0
@@ -164,7 +174,8 @@ def _find(kind: str, name: str) -> tuple[str, Callable[..., Any]]:
 def _describe_thing(kind: str, label: str, thing: Callable[..., Any]) -> list[str]:
     title = _title(thing).removesuffix(": ")
     text, _ = split_docstring(thing)
-    lines = [f"{label}: {title}" if title else label, ""]
+    whole = KINDS[kind].whole
+    lines = [kind if whole else f"{label}: {title}" if title else label, ""]
     lines += [f"  {line}".rstrip() for line in text.splitlines()] + [""]
     options = option_docs(thing)
     if options:
@@ -174,6 +185,7 @@ def _describe_thing(kind: str, label: str, thing: Callable[..., Any]) -> list[st
         name = next((name for name in given if given[name] is not None), options[0].name)
         plain = f"{label}:{name}={'VALUE' if given[name] is None else given[name]}"
         label = getattr(thing, "EXAMPLE", "") or plain  # some have an option that they need
+        label = "links=0.1,noise=1e-3" if whole else label
     option = KINDS[kind].option
     return [*lines, f"example: mpi-gt run -n 16 {option}{'' if option[-1] == '=' else ' '}{label}"]
 
@@ -271,7 +283,7 @@ def _add_arguments(parser: "Parser") -> None:
 DESCRIBE = Command(
     name="describe",
     group=LEARNING,
-    summary="describe algorithms, problems, graphs, weights, exchanges",
+    summary="describe algorithms, problems, graphs, weights, exchanges, channels",
     help=HELP,
     add_arguments=_add_arguments,
     alone=describe,

@@ -27,15 +27,16 @@ With --lr alone, the grid is one of stepsizes: one run directory, like that of a
 With --over NAME=VALUES, once per axis, the grid is over anything. NAME is
   an option of the methods: lr, beta1, ...         every method of --algorithms must have it
   problem, graph, weights, matchings, n, seeds, seed, iterations, dtype, exchange, x1, log-every,
-  straggler, problem.KEY, graph.KEY                KEY: an option of the problem or of the graph
+  straggler, problem.KEY, graph.KEY, channel.KEY   KEY: an option of problem, graph or --channel
 VALUES is
   a list: 0,0.1,0.3                                of specifications: ring,er:p=0.7,seed=1,torus
   a list of texts with commas in them, between semicolons: "node=0,ms=1;node=0,ms=5"
   LOW..HIGH or LOW..HIGH:K, also in a list         a logarithmic grid; without K two per decade
-Each point is an ordinary run in DIR/points. All points with the same number of ranks share one
-launch. The same command again, or `mpi-gt resume DIR`, runs only the points that are not done;
-with more values it adds points. Points that diverge are part of the answer.
-DIR/sweep.csv has one row per point, and there is a figure per two axes.
+  (channel.loss, links and inactive: equidistant, without K seven)
+--channel loss=0..0.3 is short for --over channel.loss=0..0.3.
+Each point is an ordinary run in DIR/points, and a row of DIR/sweep.csv; points that diverge are
+part of the answer. All points with the same number of ranks share one launch. The same command
+again, or `mpi-gt resume DIR`, runs only what is not done; with more values it adds points.
 
 examples:
   mpi-gt sweep -n 16 --lr 1e-4..1 --algorithms gt-adaptive,gt,dsgd --seeds 3
@@ -62,6 +63,18 @@ def _add_arguments(parser: "Parser") -> None:
     parser.add_argument("--plan", help=SUPPRESS)  # from the front end: the directory of a sweep
 
 
+def _is_grid(options: Options) -> bool:
+    """Return whether there is an axis besides stepsizes: by --over, or a range in --channel."""
+    given = dict(options)
+    if "over" in given:
+        return True
+    if "file" in given:
+        from ..configure import read_with_file
+
+        given = read_with_file(given)
+    return ".." in str(given.get("channel"))
+
+
 def _configure(options: Options) -> "RunConfig | int":
     from ..configure import make_config
 
@@ -73,7 +86,7 @@ def _options(options: Options) -> tuple[dict[str, Any], list[str], dict[str, Any
     from ..configure import read_with_file
 
     given = dict(options)
-    over = given.pop("over")
+    over = given.pop("over", [])
     given = {key: value for key, value in read_with_file(given).items() if value is not None}
     given.pop("reserved", None)
     own = {key: given.pop(key, None) for key in ("out", "overwrite", "resume", "quiet")}
@@ -83,7 +96,7 @@ def _options(options: Options) -> tuple[dict[str, Any], list[str], dict[str, Any
 def _launch(options: Options, argv: list[str]) -> int:
     if "plan" in options:
         raise UserError("sweep does not take '--plan': `mpi-gt resume DIR` continues a sweep")
-    if "over" not in options:
+    if not _is_grid(options):
         return launch_run_command("sweep", _configure, options, argv)
     from ...launchers.mpirun import MpirunOptions
     from ...sweeps.start import run_sweep
@@ -122,7 +135,7 @@ def _prepare(options: Options, ranks: int) -> Any:
 
         plan = read_plan(Path(options["plan"]))
         return work_for(plan, numbers_for(plan, ranks), options.get("quiet", False))
-    return options if "over" in options else _configure(options)
+    return options if _is_grid(options) else _configure(options)
 
 
 def _on_ranks(comm: "MPI.Intracomm", plan: Any, context: "RankContext") -> int:
@@ -201,7 +214,7 @@ def _plan_for(options: Options, ranks: int) -> "tuple[Plan, bool, bool]":
 
 
 def _check_submitted(options: Options) -> bool:
-    if "over" not in options:
+    if not _is_grid(options):
         return check_submitted_run(_configure, options)
     from ...sweeps.grid import make_grid
 

@@ -26,6 +26,7 @@ ORDER = {name: place for place, name in enumerate(LAYERS.replace("|", " ").split
 ABOVE_ALL = ("__init__", "__main__")
 
 MPI_AT_IMPORT = {
+    "comm/agreement.py",
     "comm/collective.py",
     "comm/exchange.py",
     "comm/node.py",

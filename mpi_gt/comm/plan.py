@@ -157,6 +157,18 @@ class CompressedPlan(Plan):
         self._theirs = [np.zeros((degree, *own.shape), own.dtype) for own in self.own]
         self._vectors: dict[int, range] = {}  # the numbers of each message's vectors
         super().__init__(node, layer, vectors, kinds)
+        self._sent: list[tuple[int, Array, Array]] = []  # number, own vector, its payload
+        self._came: list[list[tuple[Array, Array]]] = []  # by message: payloads, their vectors
+        for message in self._messages:
+            numbers = self._vectors[id(message)]
+            for number, slot in zip(numbers, message.slots, strict=True):
+                self._sent.append((number, self.own[number], slot[: self._sizes[number]]))
+            self._came.append(
+                [
+                    (rows[:, : self._sizes[number]], self._theirs[number])
+                    for number, rows in zip(numbers, message.received, strict=True)
+                ]
+            )
 
     def _message(self, degree: int, vectors: Sequence[Array], first: int) -> Message:
         numbers = range(first, first + len(vectors))
@@ -201,14 +213,12 @@ class CompressedPlan(Plan):
 
     def _encode(self) -> None:
         """Encode the vectors into the send buffers, and decode them again."""
-        for message in self._messages:
-            for slot, number in zip(message.slots, self._vectors[id(message)], strict=True):
-                own, payload = self.own[number], slot[: self._sizes[number]]
-                self._encoder.encode(self._node.iteration, number, own, payload)
-                self._encoder.decode(payload[np.newaxis], own[np.newaxis])
+        iteration, encoder = self._node.iteration, self._encoder
+        for number, own, payload in self._sent:
+            encoder.encode(iteration, number, own, payload)
+            encoder.decode(payload[np.newaxis], own[np.newaxis])
 
     def _decode(self, index: int) -> None:
         """Decode the vectors of a message as they came from all neighbours."""
-        message = self._messages[index]
-        for rows, number in zip(message.received, self._vectors[id(message)], strict=True):
-            self._encoder.decode(rows[:, : self._sizes[number]], self._theirs[number])
+        for payloads, theirs in self._came[index]:
+            self._encoder.decode(payloads, theirs)

@@ -91,6 +91,7 @@ KILLED = {
     "d-amsgrad": ["--algorithm", "d-amsgrad", "--exchange", "rma", "--dtype", "float32"],
     "softmax": ["--algorithm", "gtadam", "--exchange", "persistent-p2p", "--problem",
                 "softmax:rows=64,features=3"],
+    "channel": ["--channel", "links=0.2,loss=0.1,burst=40,noise=1e-3,inactive=0.1"],
 }  # fmt: skip
 
 
@@ -101,6 +102,11 @@ def test_killed_and_resumed(openmpi, case, call, tmp_path):
 
 def test_killed_on_one_mpi_and_resumed_on_another(openmpi, mpi, call, tmp_path):
     require_same_after_kill(openmpi, mpi, "softmax", call, tmp_path)
+
+
+def test_killed_over_a_channel_and_resumed_on_another_mpi(openmpi, mpich, call, tmp_path):
+    """Bursts and noise are those of the iteration, wherever a run begins again."""
+    require_same_after_kill(openmpi, mpich, "channel", call, tmp_path)
 
 
 def require_same_after_kill(openmpi, mpi, case, call, tmp_path):

@@ -36,6 +36,13 @@ def text_of(page) -> str:
     return re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
 
 
+def test_a_channel_is_said_to_be_emulated(tmp_path):
+    page = text_of(page_of(stacked(tmp_path / "a", channel="loss=0.3", algorithm="gt")))
+    assert "loss=0.3 (emulated at the receivers" in page
+    assert "the channel breaks mean s = mean g" in page
+    assert "emulated" not in text_of(page_of(stacked(tmp_path / "b", channel="loss=0")))
+
+
 def test_curves_are_the_numbers_of_metrics_csv(tmp_path):
     folder = stacked(tmp_path / "a", seeds=4, log_every=1)
     rows = read_curves(folder / "metrics.csv", "a")[0][0]

@@ -12,8 +12,6 @@ from .console import console, counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..graphs import Network
-
 
 METRICS = ("gap", "loss")
 """The metrics by which a sweep chooses stepsizes."""
@@ -69,8 +67,11 @@ def _result_table(facts: dict[str, Any]) -> "Table":
     if facts.get("gradients") is not None:
         whose = "node 0" if facts.get("channel", {}).get("inactive") else "each node"
         table.add_row(f"sample gradients per seed, {whose}", f"{facts['gradients']:,}")
-    table.add_row("graph", f"{graph['nodes']} nodes, {counted(graph['edges'], 'edge')}")
-    table.add_row("rho_A", f"{graph['rho_A']:.6f}")
+    what = "arc" if graph.get("directed") else "edge"
+    table.add_row("graph", f"{graph['nodes']} nodes, {counted(graph['edges'], what)}")
+    for name in ("rho_A", "rho_pull", "rho_push"):
+        if graph.get(name) is not None:
+            table.add_row(name, f"{graph[name]:.6f}")
     return table
 
 
@@ -149,25 +150,6 @@ def _at_end(swept: dict[str, Any], metric: str) -> bool:
     """Return whether the best stepsize is the smallest or the largest that was tried."""
     tried, best = swept["lr"], swept[f"best_{metric}"]
     return bool(best) and len(tried) > 1 and best["lr"] in (min(tried), max(tried))
-
-
-def show_graph(name: str, weights: str, network: "Network") -> None:
-    """Show size, degrees, diameter and rho_A of a graph with its weights."""
-    from rich.table import Table
-    from rich.text import Text
-
-    facts = network.facts()
-    table = Table(title=Text(f"{name}, {weights} weights"))
-    table.add_column("quantity")
-    table.add_column("value", justify="right")
-    table.add_row("nodes", str(facts["nodes"]))
-    table.add_row("edges", str(facts["edges"]))
-    degrees = (facts["degree_min"], facts["degree_mean"], facts["degree_max"])
-    table.add_row("degree: smallest / mean / largest", "{} / {:.2f} / {}".format(*degrees))
-    table.add_row("diameter", str(network.diameter()[0]))
-    table.add_row("rho_A", f"{facts['rho_A']:.12g}")
-    table.add_row("spectral gap, 1 - rho_A", f"{1 - facts['rho_A']:.12g}")
-    console(sys.stdout).print(table)
 
 
 def show_runs(runs: list[dict[str, str]]) -> None:

@@ -170,7 +170,7 @@ def build_network(
     if matchings is not None:
         built = _matched(built, weights)
     _require_rule_fits(built, weights, given is not None)
-    shapes = [each if isinstance(each, Shape) else shape_of_graph(each) for each in built]
+    shapes = [_shape_of(each) for each in built]
     require_connected(union(shapes), len(shapes))
     require_both_ways(shapes)
     name = weights or "metropolis"
@@ -188,23 +188,27 @@ def _graph_of_matrix(matrix: Array) -> "Graph":
     return nx.from_numpy_array((matrix != 0) & ~np.eye(len(matrix), dtype=bool))
 
 
+def _shape_of(built: "Graph | Shape") -> Shape:
+    return built if isinstance(built, Shape) else shape_of_graph(built)
+
+
 def _matched(built: "list[Graph | Shape]", weights: str | None) -> "list[Graph | Shape]":
     """Return the matchings of an undirected graph; raise UserError for others."""
     if len(built) > 1:
         raise UserError("--matchings splits one graph, and this one has several layers already")
-    graph = built[0]
-    if isinstance(graph, Shape):
+    shape = _shape_of(built[0])
+    if shape.directed:
         raise UserError("--matchings is for undirected graphs, and this one is directed")
     if weights is not None:
         raise UserError("--matchings takes no --weights: each pair averages, with weights 1/2")
-    return [*matchings(graph)]
+    return [*matchings(shape)]
 
 
 def _require_rule_fits(built: "list[Graph | Shape]", weights: str | None, matrix: bool) -> None:
     """Raise UserError for --weights with layers whose weights are fixed."""
     if weights is None:
         return
-    if any(isinstance(each, Shape) for each in built):
+    if any(isinstance(each, Shape) and each.fixed for each in built):
         raise UserError(
             f"--weights {weights} is for undirected graphs; the weights of directed and one-peer "
             "graphs are 1/(1 + in-degree) for pull and 1/(1 + out-degree) for push"
@@ -217,10 +221,10 @@ def _weighted(
     built: "Graph | Shape", name: str, rule: Any, given: Array | None, alone: bool
 ) -> Layer:
     """Return a layer with its weights, checked; `alone`: it has to mix by itself."""
-    if isinstance(built, Shape):
+    if isinstance(built, Shape) and built.fixed:
         return pull_push_layer(built)
-    if len(built) > DENSE:
-        return _sparse_layer(shape_of_graph(built), name)
+    if isinstance(built, Shape) or len(built) > DENSE:
+        return _sparse_layer(_shape_of(built), name, given)
     matrix = rule(built) if given is None else given
     check_weights(matrix, built, name, alone)
     shape = shape_of_graph(built)
@@ -229,9 +233,9 @@ def _weighted(
     return layer_of_matrix((matrix + matrix.T) / 2, mask)
 
 
-def _sparse_layer(shape: Shape, name: str) -> Layer:
+def _sparse_layer(shape: Shape, name: str, given: Array | None) -> Layer:
     """Return a layer of a large graph, by a rule that needs no dense matrix."""
-    if name not in SPARSE:
+    if name not in SPARSE or given is not None:
         raise UserError(
             f"--weights {name} is for at most {DENSE} nodes, and this graph has {shape.nodes}; "
             f"{', '.join(SPARSE)} are for any number"

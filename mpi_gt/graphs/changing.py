@@ -1,16 +1,17 @@
 """Graphs that change from step to step: one-peer families, and the matchings of a graph."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..spec import parse
-from .shapes import Shape, shape_of_arcs, shape_of_graph
+from .shapes import Shape, shape_of_arcs
 
-if TYPE_CHECKING:
-    from networkx import Graph
+Array = NDArray[Any]
 
 
 def one_peer_exponential(n: int) -> list[Shape]:
@@ -34,7 +35,7 @@ def one_peer_hypercube(n: int) -> list[Shape]:
         raise ValueError(f"the number of nodes must be a power of two, not {n}")
     nodes = np.arange(n)
     bits = [1 << k for k in range(n.bit_length() - 1)] or [0]
-    return [shape_of_arcs(n, nodes, nodes ^ bit, directed=False) for bit in bits]
+    return [_pairs(n, nodes, nodes ^ bit) for bit in bits]
 
 
 CHANGING: dict[str, Callable[..., list[Shape]]] = {
@@ -77,12 +78,11 @@ def parse_matchings(text: str) -> int | None:
         raise UserError(f"matchings {name}: {error}") from None
 
 
-def matchings(graph: "Graph") -> list[Shape]:
+def matchings(shape: Shape) -> list[Shape]:
     """Split the edges into matchings: layers in which each node has one neighbour or none.
 
     Edges are taken in ascending order, each into the first matching with neither of its ends.
     """
-    shape = shape_of_graph(graph)
     once = shape.sources > shape.receivers  # ascending by the smaller end, then by the other
     pairs = zip(shape.receivers[once].tolist(), shape.sources[once].tolist(), strict=True)
     taken = [0] * shape.nodes  # bit c: the node has an edge of colour c
@@ -96,4 +96,9 @@ def matchings(graph: "Graph") -> list[Shape]:
             colours.append([])
         colours[bit.bit_length() - 1].append((i, j))
     ends = [np.array(edges, np.int64).T for edges in colours] or [np.zeros((2, 0), np.int64)]
-    return [shape_of_arcs(shape.nodes, low, high, directed=False) for low, high in ends]
+    return [_pairs(shape.nodes, low, high) for low, high in ends]
+
+
+def _pairs(n: int, some: Array, others: Array) -> Shape:
+    """Return a layer of edges, whose ends average."""
+    return replace(shape_of_arcs(n, some, others, directed=False), fixed=True)

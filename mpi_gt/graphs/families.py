@@ -1,6 +1,7 @@
-"""Families of graphs: functions that build a graph with nodes 0 to n-1.
+"""Families of undirected graphs: functions that build a graph with nodes 0 to n-1.
 
-networkx is imported inside the functions: its import is slow, and only root builds graphs.
+networkx is imported inside the functions: its import is slow, and only root builds graphs. A graph
+of networkx takes a kilobyte per node, so large ones with simple rules are arrays (`Shape`).
 """
 
 import ast
@@ -8,51 +9,55 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..memory import limited_memory
 from ..spec import nearest
+from .shapes import Shape, graph_of_shape, shape_of_arcs
 
 if TYPE_CHECKING:
     from networkx import Graph
 
+Array = NDArray[Any]
+Built: TypeAlias = "Graph | Shape"
+
+LARGE = 4096  # nodes from which on a graph is not one of networkx
+MOST_EDGES = 2 * 10**7  # that are built
 REDRAWS = 1000  # of a random graph that is not connected
 LEAST_MEMORY, MEMORY_PER_NODE = 1 << 30, 1 << 13  # bytes that a generator of networkx may take
 
 
-def ring(n: int) -> "Graph":
+def ring(n: int) -> Built:
     """Build a ring: every node has two neighbours."""
-    import networkx as nx
-
-    # networkx closes a ring of one node with a loop
-    return nx.cycle_graph(n) if n > 2 else nx.path_graph(n)
+    nodes = np.arange(n)
+    return _built(n, nodes, (nodes + 1) % n)
 
 
-def path(n: int) -> "Graph":
+def path(n: int) -> Built:
     """Build a path: a ring without one of its edges."""
-    import networkx as nx
+    nodes = np.arange(n - 1)
+    return _built(n, nodes, nodes + 1)
 
-    return nx.path_graph(n)
 
-
-def star(n: int) -> "Graph":
+def star(n: int) -> Built:
     """Build a star: node 0 is a neighbour of all others."""
-    import networkx as nx
-
-    return nx.star_graph(n - 1)  # networkx counts only the leaves
+    leaves = np.arange(1, n)
+    return _built(n, np.zeros_like(leaves), leaves)
 
 
 def complete(n: int) -> "Graph":
     """Build a complete graph: every node is a neighbour of all others."""
     import networkx as nx
 
+    _require_few(n * (n - 1) / 2)
     return nx.complete_graph(n)
 
 
-def grid(n: int, *, rows: int | None = None) -> "Graph":
+def grid(n: int, *, rows: int | None = None) -> Built:
     """Build a rectangular grid.
 
     Options:
@@ -61,7 +66,7 @@ def grid(n: int, *, rows: int | None = None) -> "Graph":
     return _lattice(n, rows, periodic=False)
 
 
-def torus(n: int, *, rows: int | None = None) -> "Graph":
+def torus(n: int, *, rows: int | None = None) -> Built:
     """Build a torus: a grid whose opposite sides are joined.
 
     Options:
@@ -70,37 +75,38 @@ def torus(n: int, *, rows: int | None = None) -> "Graph":
     return _lattice(n, rows, periodic=True)
 
 
-def _lattice(n: int, rows: int | None, periodic: bool) -> "Graph":
+def _lattice(n: int, rows: int | None, periodic: bool) -> Built:
     """Build a grid or, if periodic, a torus."""
-    import networkx as nx
-
     if rows is None:
         rows = max(divisor for divisor in range(1, math.isqrt(n) + 1) if n % divisor == 0)
     if rows < 1 or n % rows:
         raise ValueError(f"rows must divide the number of nodes, and {rows} does not divide {n}")
-    lattice = nx.grid_2d_graph(rows, n // rows, periodic=periodic)
-    return nx.convert_node_labels_to_integers(lattice, ordering="sorted")
+    if n <= LARGE:  # the order of its edges decides the last digits of fdla
+        import networkx as nx
+
+        lattice = nx.grid_2d_graph(rows, n // rows, periodic=periodic)
+        return nx.convert_node_labels_to_integers(lattice, ordering="sorted")
+    nodes = np.arange(n).reshape(rows, n // rows)
+    right, below = np.roll(nodes, -1, axis=1), np.roll(nodes, -1, axis=0)
+    last = None if periodic else -1  # a grid has no edges from its last row and column
+    ends = ((nodes[:, :last], right[:, :last]), (nodes[:last], below[:last]))
+    some, others = (np.concatenate([pair[k].ravel() for pair in ends]) for k in (0, 1))
+    return _built(n, some, others)
 
 
-def hypercube(n: int) -> "Graph":
+def hypercube(n: int) -> Built:
     """Build a hypercube: the numbers of two neighbours differ in one bit."""
-    import networkx as nx
-
     if n & (n - 1):
         raise ValueError(f"the number of nodes must be a power of two, not {n}")
-    graph = nx.empty_graph(n)
-    graph.add_edges_from((i, i ^ (1 << k)) for i in range(n) for k in range(n.bit_length() - 1))
-    return graph
+    nodes = np.repeat(np.arange(n), n.bit_length() - 1)
+    return _built(n, nodes, nodes ^ np.tile(1 << np.arange(n.bit_length() - 1), n))
 
 
-def exponential(n: int) -> "Graph":
+def exponential(n: int) -> Built:
     """Build a ring with edges at distances 1, 2, 4, 8, ... around it."""
-    import networkx as nx
-
-    graph = nx.empty_graph(n)
-    distances = [1 << k for k in range((n - 1).bit_length())]
-    graph.add_edges_from((i, (i + distance) % n) for i in range(n) for distance in distances)
-    return graph
+    distances = 1 << np.arange((n - 1).bit_length())
+    nodes = np.repeat(np.arange(n), len(distances))
+    return _built(n, nodes, (nodes + np.tile(distances, n)) % n)
 
 
 def er(n: int, *, p: float = 0.7, seed: int = 0) -> "Graph":
@@ -114,7 +120,10 @@ def er(n: int, *, p: float = 0.7, seed: int = 0) -> "Graph":
 
     if not 0 < p <= 1:
         raise ValueError(f"p must be in (0, 1], not {p}")
-    return _connected(lambda seed: nx.gnp_random_graph(n, p, seed=seed), seed, f"p={p}")
+    _require_few(p * n * (n - 1) / 2)
+    # the simple one draws for each pair of nodes; the other takes as long as there are edges
+    draw = nx.gnp_random_graph if n <= LARGE else nx.fast_gnp_random_graph
+    return _connected(lambda seed: draw(n, p, seed=seed), seed, f"p={p}")
 
 
 def watts_strogatz(n: int, *, k: int | None = None, p: float = 0.3, seed: int = 0) -> "Graph":
@@ -171,22 +180,36 @@ def barbell(n: int) -> "Graph":
     """Build two complete graphs joined by an edge (if n is odd, by a node between them)."""
     import networkx as nx
 
+    _require_few(n * n / 4)
     return nx.barbell_graph(n // 2, n % 2) if n > 3 else nx.path_graph(n)
 
 
-def tree(n: int, *, children: int = 2) -> "Graph":
+def tree(n: int, *, children: int = 2) -> Built:
     """Build a balanced tree, filled level by level.
 
     Options:
         children >= 1: children of a node
     """
-    import networkx as nx
-
     if children < 1:
         raise ValueError(f"children must be at least 1, not {children}")
-    graph = nx.empty_graph(n)
-    graph.add_edges_from((i, (i - 1) // children) for i in range(1, n))
-    return graph
+    nodes = np.arange(1, n)
+    return _built(n, (nodes - 1) // min(children, n), nodes)
+
+
+def _built(n: int, some: Array, others: Array) -> Built:
+    """Return the graph with edges between some nodes and others: of networkx, or if large arrays.
+
+    An edge of a node to itself, as in a ring of one node, is none.
+    """
+    shape = shape_of_arcs(n, some, others, directed=False)
+    return graph_of_shape(shape) if n <= LARGE else shape
+
+
+def _require_few(edges: float) -> None:
+    if edges > MOST_EDGES:
+        raise ValueError(
+            f"about {edges:.0e} edges are too many to be built, at most {MOST_EDGES:.0e}"
+        )
 
 
 def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
@@ -308,7 +331,7 @@ def _hint(name: str, known: list[str]) -> str:
     return nearest(name, known).partition(" (known")[0]
 
 
-UNDIRECTED: dict[str, Callable[..., "Graph"]] = {
+UNDIRECTED: dict[str, Callable[..., Built]] = {
     "ring": ring,
     "path": path,
     "star": star,

@@ -25,6 +25,7 @@ class Shape:
     receivers: Array
     sources: Array
     directed: bool
+    fixed: bool = False  # no rule for weights applies: all that one hears counts the same
 
     @cached_property
     def in_degrees(self) -> Array:
@@ -48,8 +49,9 @@ def shape_of_arcs(nodes: int, tails: Any, heads: Any, directed: bool = True) -> 
     if not directed:
         tails, heads = np.concatenate((tails, heads)), np.concatenate((heads, tails))
     proper = tails != heads
-    codes = np.unique(heads[proper] * nodes + tails[proper])
-    return Shape(nodes, codes // nodes, codes % nodes, directed)
+    codes = np.sort(heads[proper] * nodes + tails[proper])
+    codes = codes[np.append(True, codes[1:] != codes[:-1])[: len(codes)]]
+    return Shape(nodes, codes // nodes, codes % nodes, directed, directed)
 
 
 def shape_of_graph(graph: "Graph") -> Shape:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .lanczos import large_rho, largest_modulus
 from .network import Arcs, Layer
 from .weights import rho
 
@@ -30,8 +31,10 @@ def rates(arcs: Arcs, symmetric: bool) -> dict[str, float | None]:
     """
     layers = arcs.layers
     kinds = [kind for kind in layers[0].weights if all(kind in each.weights for each in layers)]
-    if symmetric and len(arcs.layers) == 1:
-        return {"A": static_rho(arcs.layers[0])}
+    if symmetric and len(layers) == 1:
+        return {"A": static_rho(layers[0])}
+    if arcs.nodes > DENSE:
+        return {"A": _large_norm(arcs)} if "A" in kinds else dict.fromkeys(kinds)
     if "A" in kinds:
         return {"A": _mean_square(arcs) if arcs.turns.seed is not None else _period_norm(arcs)}
     return {kind: _second_modulus(arcs, kind) for kind in kinds}
@@ -41,7 +44,7 @@ def static_rho(layer: Layer) -> float | None:
     """Return rho_A of one symmetric matrix."""
     if layer.nodes <= DENSE:
         return rho(layer.matrix("A"))
-    return None
+    return large_rho(sparse_matrix(layer, "A"))
 
 
 def _product(arcs: Arcs, kind: str) -> Array:
@@ -53,8 +56,7 @@ def _product(arcs: Arcs, kind: str) -> Array:
 
 def _period_norm(arcs: Arcs) -> float:
     rest = _product(arcs, "A") - 1 / arcs.nodes
-    norm = float(np.linalg.norm(rest, 2))
-    return (norm if norm > TINY else 0.0) ** (1 / len(arcs.layers))
+    return root(float(np.linalg.norm(rest, 2)), len(arcs.layers))
 
 
 def _mean_square(arcs: Arcs) -> float:
@@ -65,10 +67,36 @@ def _mean_square(arcs: Arcs) -> float:
     return float(np.sqrt(np.abs(np.linalg.eigvalsh(mean - 1 / arcs.nodes)).max()))
 
 
+def _large_norm(arcs: Arcs) -> float | None:
+    """Return rho_A of a period, or of layers drawn at random, by Lanczos steps with A'A."""
+    matrices = [sparse_matrix(layer, "A") for layer in arcs.layers]
+
+    def period(z: Array) -> Array:
+        z = z - z.mean()
+        for matrix in matrices:
+            z = matrix @ z
+        for matrix in reversed(matrices):
+            z = matrix.T @ z
+        return z - z.mean()
+
+    def mean(z: Array) -> Array:
+        new = sum(matrix.T @ (matrix @ z) for matrix in matrices) / len(matrices)
+        return new - z.mean()
+
+    drawn = arcs.turns.seed is not None
+    found = largest_modulus(mean if drawn else period, arcs.nodes)
+    return None if found is None else root(found, 2 if drawn else 2 * len(matrices))
+
+
 def _second_modulus(arcs: Arcs, kind: str) -> float:
     moduli = np.sort(np.abs(np.linalg.eigvals(_product(arcs, kind))))
     second = float(moduli[-2]) if len(moduli) > 1 else 0.0
-    return (second if second > TINY else 0.0) ** (1 / len(arcs.layers))
+    return root(second, len(arcs.layers))
+
+
+def root(value: float, degree: int) -> float:
+    """Return a root of a number that is not negative; rounding leaves 1e-17 of zero, which is 0."""
+    return value ** (1 / degree) if value > TINY else 0.0
 
 
 def _matrix(layer: Layer, kind: str) -> Any:

@@ -14,17 +14,18 @@ from ..algorithms import ALGORITHMS
 from ..errors import UserError
 from ..files import NOT_NEGATIVE, NUMBER, POSITIVE, TEXT, Each, OrNone, Record, read_table
 from ..fuse import compiled
-from ..graphs import build_network, parse_graph, rho
+from ..graphs import build_network
 from ..kernels import NodeCounters, PendingMix, Transfer
 from ..memory import require_memory
 from ..rundir.run_json import read_profile, require_facts
 from .cost_model import Cost
 
-FAMILIES = ("ring", "torus", "hypercube", "exponential", "er:p=0.7", "complete", "star")
+FAMILIES = (
+    "ring", "torus", "hypercube", "exponential", "one-peer-exponential", "er:p=0.7", "complete",
+    "star",
+)  # fmt: skip
 LARGEST = 10**8  # numbers in a vector that is timed on this machine
 TIMED = 10  # arrays of that size that the timing takes
-DENSE = 2048  # nodes up to which the mixing matrix is built
-PER_NODE = 600  # bytes of a node in a graph of networkx, at least: two edges and its dictionaries
 PROFILED = ("own_seconds", "seconds_per_iteration", "bytes_by_rank", "iterations")
 """The keys of profile.json that a prediction needs."""
 RUN = (
@@ -179,15 +180,11 @@ def rows_of(
 
 
 def _row(nodes: int, spec: str, payload: int, cost: Cost, compute: Compute) -> dict[str, Any]:
-    if nodes <= DENSE:
-        network = build_network(spec, None, nodes)
-        graph, mixing = network.graph, rho(network.matrix)
-    else:
-        if spec.partition(":")[0].strip() in ("complete", "er", "barbell"):
-            raise UserError(f"{spec} of {nodes} nodes has too many edges to be built")
-        require_memory(f"a graph of {nodes} nodes", PER_NODE * nodes)
-        graph, mixing = parse_graph(spec)(nodes), None
-    degree = max(dict(graph.degree).values())
+    network = build_network(spec, None, nodes)
+    # of pull and push, the slower one decides
+    rates = list(network.rates.values())
+    mixing = None if None in rates else max(rate for rate in rates if rate is not None)
+    degree = max(int(shape.out_degrees.max()) for shape in network.shapes)
     own, exchange = compute.seconds(degree), cost.seconds(degree, payload)
     total = own + exchange
     halving = None

@@ -1,10 +1,10 @@
-"""Figures of a run, a comparison, a sweep, a study and a graph."""
+"""Figures of a run, a comparison, a sweep and a study."""
 
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from ..algorithms import display_name, full_name, told_apart
 from ..rundir.metrics_csv import SUBOPTIMALITY, extra_columns, read_metrics
 from . import plain, save
-
-if TYPE_CHECKING:
-    from networkx import Graph
 
 Array = NDArray[Any]
 
@@ -139,37 +136,6 @@ def _add_legend(figure: Any, place: str, size: int) -> None:
     columns = int(letters // (max(map(len, names), default=0) + 5))  # 5 for the line beside it
     columns = max(1, min(columns, len(names)))
     figure.legend(handles, names, loc=place, ncols=columns, fontsize=size)
-
-
-def draw_graph(graph: "Graph", title: str, target: Path) -> None:
-    """Draw a graph to the file `target`: its nodes, coloured by degree, and its edges."""
-    import networkx as nx
-    from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 6), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    start = nx.circular_layout(graph)
-    place = nx.spring_layout(graph, pos=start, seed=0, iterations=200)
-    segments = [(place[i], place[j]) for i, j in graph.edges]
-    axes.add_collection(LineCollection(segments, colors="0.7", linewidths=0.8, zorder=1))
-    nodes = np.array([place[node] for node in range(len(graph))])
-    degrees = [graph.degree[node] for node in range(len(graph))]
-    size = max(20, min(400, 12000 / len(graph)))
-    dots = axes.scatter(nodes[:, 0], nodes[:, 1], c=degrees, s=size, cmap="viridis", zorder=2)
-    if len(graph) <= 64:
-        middle = (min(degrees) + max(degrees)) / 2
-        for node, spot in enumerate(nodes):
-            colour = "white" if degrees[node] <= middle else "black"
-            axes.annotate(str(node), spot, ha="center", va="center", fontsize=8, color=colour)
-    ticks = sorted(set(degrees))
-    if len(ticks) > 1:
-        ticks = ticks[:: len(ticks) // 8 + 1]
-        figure.colorbar(dots, ax=axes, label="degree", shrink=0.6, ticks=ticks)
-    axes.set_title(plain(title))
-    axes.set_axis_off()
-    axes.margins(0.08)
-    save(figure, target)
 
 
 def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:

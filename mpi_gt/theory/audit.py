@@ -10,7 +10,7 @@ from ..algorithms.gt_adaptive import GTAdaptive
 from ..comm.base import NodeLike
 from ..config import RunConfig
 from . import DIFFERENCES, FORMS, Form, Setting, Start, Sums
-from .constants import ProblemConstants, audited_algorithm, combine, setting_of
+from .constants import ProblemConstants, audited_algorithm, combine, rho_of, setting_of
 from .verdicts import Curve, Step, curves, verdicts
 
 Array = NDArray[Any]
@@ -43,7 +43,7 @@ def make_audit(
     def make_setting() -> tuple[Setting, ProblemConstants]:
         assert nodes is not None
         known = combine(config, nodes)
-        return setting_of(algorithm, known, node.nodes, graph["rho_A"]), known
+        return setting_of(algorithm, known, node.nodes, rho_of(graph)), known
 
     return Audit(node, problem, algorithm, config.seed_list, on_root(make_setting))
 

@@ -1,5 +1,6 @@
 """The constants L, G, sigma² and f* of a problem over all nodes, for the theory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +102,14 @@ def combine(config: RunConfig, nodes: Array) -> ProblemConstants:
             for name, by_user, kind in zip(CONSTANTS, given, kinds, strict=True)
         },
     )
+
+
+def rho_of(graph: Mapping[str, Any]) -> float:
+    """Return rho_A from the facts of a graph; raise UserError unless it has one symmetric A."""
+    if graph.get("directed") or graph.get("layers"):
+        kind = "changes" if graph.get("layers") else "is directed"
+        raise UserError(f"the theory is for one symmetric mixing matrix, and this graph {kind}")
+    return float(graph["rho_A"])
 
 
 def setting_of(algorithm: GTAdaptive, known: ProblemConstants, n: int, rho: float) -> Setting:

@@ -72,12 +72,12 @@ def theory(suggest: bool = False, as_json: bool = False, **options: Any) -> int:
 def evaluate(experiment: "Experiment", with_suggestion: bool) -> dict[str, Any]:
     """Return constants, conditions and bounds in both forms, and what differs between them."""
     from ...theory import DIFFERENCES, FORMS
-    from ...theory.constants import audited_algorithm, combine, setting_of
+    from ...theory.constants import audited_algorithm, combine, rho_of, setting_of
 
     config, graph = experiment.config, experiment.facts["graph"]
     assert experiment.constants is not None
     known = combine(config, experiment.constants)
-    setting = setting_of(audited_algorithm(config), known, graph["nodes"], graph["rho_A"])
+    setting = setting_of(audited_algorithm(config), known, graph["nodes"], rho_of(graph))
     start = _start(experiment, known.values["f_star"])
     result: dict[str, Any] = {
         "problem": config.problem,

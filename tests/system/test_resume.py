@@ -91,10 +91,11 @@ KILLED = {
     "d-amsgrad": ["--algorithm", "d-amsgrad", "--exchange", "rma", "--dtype", "float32"],
     "softmax": ["--algorithm", "gtadam", "--exchange", "persistent-p2p", "--problem",
                 "softmax:rows=64,features=3"],
+    "mlp": ["--algorithm", "gt-adaptive-vr:period=7", "--problem", "mlp:rows=64,hidden=5"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ["gt", "d-amsgrad"])
+@pytest.mark.parametrize("case", ["gt", "d-amsgrad", "mlp"])
 def test_killed_and_resumed(openmpi, case, call, tmp_path):
     require_same_after_kill(openmpi, openmpi, case, call, tmp_path)
 

@@ -58,6 +58,7 @@ class Mlp(Classification):
     """
 
     START = 2  # purpose of the random numbers of x_1
+    KEEPS_BATCH = True
 
     def __init__(
         self,

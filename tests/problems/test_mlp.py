@@ -230,6 +230,17 @@ def test_data_of_a_user_s_own_has_no_test_rows(tmp_path):
     assert "test_accuracy" not in result.facts
 
 
+def test_the_memory_holds_the_batch_of_each_node():
+    """A stacked run of many nodes keeps as many."""
+
+    def needed(here, batch):
+        return Mlp.least_memory(8, here, 3, 4, dataset="mnist", batch=batch, hidden=64)
+
+    for here in (1, 8):
+        arrays = here * 3 * 32 * (8 + 4 * (784 + 2 * 64 + 10))
+        assert needed(here, 64) - needed(here, 32) == arrays
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

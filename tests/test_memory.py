@@ -15,6 +15,8 @@ HUGE = {
     "softmax:rows=1e12": "TB",
     "softmax:features=1e12": "PB",
     "softmax:classes=1e12": "PB",
+    "mlp:hidden=1e12": "PB",
+    "mlp:features=1e12": "PB",
     "huber:dim=1e12": "EB",
     "huber:dim=1e12,phi=diagonal": "TB",
 }

@@ -86,7 +86,7 @@ def convert_flags(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_studies(options: Mapping[str, Any]) -> "list[Study]":
     """Return the experiments that `reproduce` was asked for, all checked before any begins."""
-    from ..reproduce.study import EXPERIMENTS, has_variant, make_study
+    from ..reproduce.study import OF_THE_PAPER, has_variant, make_study
 
     flags = dict(options)
     name, variant = flags.pop("experiment"), flags.pop("variant", "literal")
@@ -97,7 +97,7 @@ def make_studies(options: Mapping[str, Any]) -> "list[Study]":
         raise UserError("reproduce continues by itself where it stopped: it takes no --resume")
     overrides = convert_flags(flags)
     names = (
-        [each for each in EXPERIMENTS if has_variant(each, variant)] if name == "all" else [name]
+        [each for each in OF_THE_PAPER if has_variant(each, variant)] if name == "all" else [name]
     )
     if not names:
         raise UserError(f"no experiment has a variant '{variant}'")

@@ -344,6 +344,8 @@ def _try_problem(config: RunConfig, problem: Problem, x1: Array) -> tuple[Tried,
     if not is_custom(config.problem):
         if hasattr(problem, "try_out"):
             construct(f"problem {name}", False, lambda: problem.try_out(x1))
-        return Tried((), known_least(name, problem, custom=False)), problem
+        own = type(problem).metrics is not Problem.metrics
+        metrics = tuple(problem.metrics(x1.astype(np.float64))) if own else ()
+        return Tried(metrics, known_least(name, problem, custom=False)), problem
     tried = check_problem(name, problem, x1)
     return tried, GuardedProblem(name, problem, tried.metrics)

@@ -3,6 +3,7 @@
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -163,21 +164,33 @@ def draw_sweep(directory: Path, sweep: Mapping[str, Any]) -> list[Path]:
 
 
 def draw_study(
-    directory: Path, title: str, note: str, costs: Sequence[str] | None = None
+    directory: Path,
+    title: str,
+    note: str,
+    costs: Sequence[str] | None = None,
+    tested: str = "",
 ) -> list[Path]:
     """Draw figure.png and figure.pdf in the layout of the paper: loss and optimality gap.
 
-    With two `costs`, such as gradients and bytes, it is the gap only, against each of them.
+    With two `costs`, such as gradients and bytes, it is the gap only, against each of them. Where
+    all runs have the column `tested`, it is loss, gap and that accuracy, against iterations and
+    bytes.
     """
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
     legends = _study_legends(list(runs))
-    figure = Figure(figsize=(10, 4.6), dpi=150, layout="constrained")
-    panels = [("loss", "iteration"), ("gap", "iteration")]
+    panels = [[("loss", "iteration"), ("gap", "iteration")]]
     if costs is not None:
-        panels = [("gap", cost) for cost in costs]
-    for axes, (metric, across) in zip(figure.subplots(1, 2), panels, strict=True):
+        panels = [[("gap", cost) for cost in costs]]
+    elif tested and all(row.get(tested) for rows in runs.values() for row in rows):
+        across_all = ("iteration", "bytes")
+        panels = [[(metric, across) for metric in (*LABELS, tested)] for across in across_all]
+    shape = len(panels), len(panels[0])
+    size = (5 * shape[1], 0.8 + 3.8 * shape[0])
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
+    places = figure.subplots(*shape, squeeze=False)
+    for axes, (metric, across) in zip(places.flat, chain.from_iterable(panels), strict=True):
         for number, (label, rows) in enumerate(runs.items()):
             draw_line(axes, rows, across, metric, number, legends[label], shade=0.12)
             line = axes.lines[-1]  # with markers, the lines differ in grey print as well
@@ -185,11 +198,13 @@ def draw_study(
             line.set_markersize(4)
             points = len(line.get_xdata())
             line.set_markevery((number * points // 60, max(1, points // 8)))
-        finish_axes(axes, ACROSS[across], LABELS[metric])
+        finish_axes(axes, ACROSS[across], LABELS.get(metric, "accuracy on test rows"))
         ends = [float(line.get_xdata()[-1]) for line in axes.lines]
         if across == "bytes" and max(ends) > DECADE * min(ends) > 0:
             # else the cheapest methods share the first millimetres
             axes.set_xscale("log", nonpositive="mask")
+        if metric == tested:
+            _show_high_values(axes)
     _add_legend(figure, "outside lower center", 9)
     heading = f"{title} ({note})".replace("$", r"\$")
     figure.suptitle(textwrap.fill(heading, 100), fontsize=11)
@@ -198,6 +213,13 @@ def draw_study(
         # without the date, the same numbers give the same file
         save(figure, directory / "figure.pdf", metadata={"CreationDate": None}),
     ]
+
+
+def _show_high_values(axes: Any) -> None:
+    """Cut an axis of accuracies below the range in which the methods end."""
+    ends = [line.get_ydata()[-1] for line in axes.lines]
+    axes.set_yscale("linear")
+    axes.set_ylim(max(0, 1.5 * min(ends) - 0.5 * max(ends) - 0.1), min(1, max(ends) + 0.01))
 
 
 def _study_legends(labels: list[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from .base import Place, Problem
 from .huber import Huber
+from .mlp import Mlp
 from .models.jax_model import JaxModel
 from .models.torch_model import TorchModel
 from .softmax import Softmax
@@ -10,7 +11,8 @@ PROBLEMS: dict[str, type[Problem]] = {
     "huber": Huber,
     "jax": JaxModel,
     "softmax": Softmax,
+    "mlp": Mlp,
     "torch": TorchModel,
 }
 
-__all__ = ["PROBLEMS", "Huber", "JaxModel", "Place", "Problem", "Softmax", "TorchModel"]
+__all__ = ["PROBLEMS", "Huber", "JaxModel", "Mlp", "Place", "Problem", "Softmax", "TorchModel"]

@@ -33,6 +33,7 @@ class Classification(Problem):
 
     BATCH = 1  # purpose of the random numbers
     CHUNK = 1 << 18  # numbers that `evaluate` has at once
+    KEEPS_BATCH = False  # whether each node keeps the arrays of a batch for the next iteration
 
     classes: int
     batch: int
@@ -195,8 +196,9 @@ class Classification(Problem):
         dim, products = cls._widths(features, classes, **options)
         labels = rows * (1 if known else 16)  # all of them, while a node's rows are chosen
         own = here * (rows // nodes) * features * (1 if known else 4)
-        # indices of each node; of one node also its rows and their products with x
-        drawn = seeds * batch * (8 * here + itemsize * (features + products))
+        # indices of each node; of one node at least also its rows and their products with x
+        batches = here if cls.KEEPS_BATCH else 1
+        drawn = seeds * batch * (8 * here + itemsize * (features + products) * batches)
         vectors = itemsize * VECTORS * here * seeds * dim
         return sum(max(0, size) for size in (labels, own, drawn, vectors))
 

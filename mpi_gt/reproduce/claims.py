@@ -21,6 +21,7 @@ ADAPTIVE = ("d-amsgrad", "d-adabound")
 DESCENT = ("dsgd", "dsgd-momentum")
 REDUCED = "gt-adaptive-vr"
 RECURSIVE = ("gt-sarah", "gt-svrg", "gt-hsgd")
+TESTED = "accuracy_test"  # a column of problems that have test rows
 BEGINNING = 0.05  # the first twentieth of the iterations
 HALF = 0.5
 
@@ -40,13 +41,16 @@ class Verdict:
 
 
 class Measured:
-    """Loss and gap of every algorithm in metrics.csv, with shape (iterations, seeds)."""
+    """Metrics of every algorithm in metrics.csv, with shape (iterations, seeds)."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        cells: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]], metrics: tuple[str, ...] = ("loss", "gap")
+    ) -> None:
+        self._metrics = metrics
+        cells: dict[str, dict[int, list[tuple[float, ...]]]] = {}
         for row in rows:
             seeds = cells.setdefault(row["algorithm"], {}).setdefault(int(row["iteration"]), [])
-            seeds.append((float(row["loss"]), float(row["gap"])))
+            seeds.append(tuple(float(row[metric]) for metric in metrics))
         self.labels = list(cells)
         self._iterations = {label: np.array(sorted(by_t)) for label, by_t in cells.items()}
         self._values = {
@@ -66,7 +70,7 @@ class Measured:
         return (np.log10(values) if log else values).mean(axis=0)
 
     def _column(self, label: str, metric: str) -> Array:
-        column: Array = self._values[label][:, :, ("loss", "gap").index(metric)]
+        column: Array = self._values[label][:, :, self._metrics.index(metric)]
         return column
 
 
@@ -170,6 +174,21 @@ def judge_all(rows: Iterable[Mapping[str, Any]], regression: bool) -> list[dict[
             ),
         ]
     return [asdict(verdict) for verdict in verdicts]
+
+
+def judge_network(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Judge on a network what the paper claims on its datasets, and the accuracy on test rows."""
+    rows = list(rows)
+    measured = Measured(rows, (TESTED,))
+    ran = measured.labels if OURS in measured.labels else []
+    accuracy = judge(
+        "Algorithm 1 ends with the highest accuracy on test rows",
+        "mean accuracy on test rows over the last fifth, {other} minus Algorithm 1",
+        lambda other: (measured.tail(other, TESTED), measured.tail(OURS, TESTED)),
+        [name for name in CLASSIFICATION if name in ran],
+        [name for name in CLASSIFICATION if name not in ran],
+    )
+    return [*judge_all(rows, regression=False), asdict(accuracy)]
 
 
 def judge_variance_reduction(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Studies: the experiments of the paper, read from TOML files, one run per algorithm."""
+"""Studies: experiments that are read from TOML files, one run per algorithm."""
 
 import contextlib
 import sys
@@ -25,7 +25,8 @@ from ..spec import nearest, split_list
 from ..trial import cut_methods
 from .tables import read_result, write_results
 
-EXPERIMENTS = ("huber", "a9a", "covertype", "mnist")
+OF_THE_PAPER = ("huber", "a9a", "covertype", "mnist")
+EXPERIMENTS = (*OF_THE_PAPER, "mnist-mlp")
 LITERAL = "literal"
 
 # the options that decide the numbers of a run; others, such as the exchange, do not
@@ -59,6 +60,7 @@ class Study:
     command: str  # the command that reproduces it
     changed: str  # the options that differ from those of the experiment's file
     variant: str = LITERAL
+    criterion: str = ""  # by which the stepsizes were chosen; "": they are the paper's
     overwrite: bool = False  # run all algorithms again
 
     @property
@@ -82,7 +84,11 @@ class Study:
             ]
         )
         if self.quick:
-            size += "; a quick look, not the paper's size"
+            size += (
+                "; a quick look, not the full size"
+                if self.criterion
+                else ("; a quick look, not the paper's size")
+            )
         return f"{size}; changed: {self.changed}" if self.changed else size
 
     def pending(self) -> list[str]:
@@ -111,7 +117,7 @@ def make_study(
     if name not in EXPERIMENTS:
         raise UserError(f"unknown experiment '{name}'{nearest(name, [*EXPERIMENTS, 'all'])}")
     table = _table(name)
-    title = table.pop("title")
+    title, criterion = table.pop("title"), table.pop("criterion", "")
     quick_table, variants = table.pop("quick"), table.pop("variants")
     if variant != LITERAL:
         if variant not in variants:
@@ -151,7 +157,7 @@ def make_study(
         )
         for entry, spec in methods[: cut_methods(len(methods))]
     }
-    return Study(name, title, directory, runs, quick, command, changed, variant)
+    return Study(name, title, directory, runs, quick, command, changed, variant, criterion)
 
 
 def _flag(key: str, value: Any) -> str:

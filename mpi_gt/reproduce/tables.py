@@ -15,7 +15,8 @@ from ..rundir.atomic import write_csv, write_json, write_text
 from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
 from ..rundir.run_json import planned_iterations, require_facts
 from ..rundir.summary import mean_of, tail_by_seed
-from .claims import REDUCED, judge_all, judge_variance_reduction
+from ..spec import split
+from .claims import REDUCED, TESTED, judge_all, judge_network, judge_variance_reduction
 from .compression import (
     AGAINST,
     VARIANT,
@@ -64,16 +65,17 @@ def write_results(study: "Study") -> list[Path]:
     """Write metrics.csv, summary.json, summary.md, claims.json and figure.png and .pdf."""
     rows: list[dict[str, str]] = []
     results = {}
+    columns = (*COLUMNS, TESTED) if study.criterion else COLUMNS
     for label, config in study.runs.items():
         directory = Path(config.out or "")
         results[label] = read_result(directory)
         own = read_rows(directory / "metrics.csv")
         _require_complete(directory / "metrics.csv", own, results[label])
         # the combined table has the columns that all methods have
-        kept = [{name: row.get(name, "") for name in COLUMNS} for row in own]
+        kept = [{name: row.get(name, "") for name in columns} for row in own]
         rows += [{**row, "algorithm": label} for row in kept]
     target = study.directory
-    write_csv(target / "metrics.csv", COLUMNS, rows)
+    write_csv(target / "metrics.csv", columns, rows)
     diverged = {label for label, run in results.items() if run["exit_code"]}
     summary = {
         label: {"error": run["error"]} if label in diverged else _summary(rows, label, run)
@@ -109,7 +111,7 @@ def write_results(study: "Study") -> list[Path]:
     ]
     if plots.available():
         drawn, warning = plots.try_to_draw(
-            lambda: draw_study(target, study.title, study.note, _costs_drawn(study))
+            lambda: draw_study(target, study.title, study.note, _costs_drawn(study), TESTED)
         )
         written += drawn
         if warning:
@@ -121,7 +123,9 @@ def _claims(study: "Study", rows: list[dict[str, str]]) -> list[dict[str, Any]]:
     """Judge the claims about this variant; about most of them they are the paper's."""
     if study.variant == VARIANT:
         return judge_compression(rows, compressors_of(study.runs))
-    if REDUCED in study.runs:
+    if study.criterion and all(row[TESTED] for row in rows):
+        return judge_network(rows)
+    if REDUCED in study.runs and not study.criterion:
         return judge_variance_reduction(rows)
     return judge_all(rows, study.regression)
 
@@ -133,12 +137,10 @@ def _costs_drawn(study: "Study") -> tuple[str, str] | None:
     return ("gradients", "bytes") if study.budgeted else None
 
 
-def _summary(
-    rows: Iterable[Mapping[str, Any]], label: str, run: Mapping[str, Any]
-) -> dict[str, Any]:
+def _summary(rows: list[dict[str, str]], label: str, run: Mapping[str, Any]) -> dict[str, Any]:
     """Return mean and range over seeds of the tail metrics, and time and bytes per iteration."""
     row: dict[str, Any] = {"algorithm": run["config"]["algorithm"]}
-    for metric in METRICS:
+    for metric in (*METRICS, *((TESTED,) if TESTED in rows[0] else ())):
         values = tail_by_seed(rows, label, metric)
         if values:
             row[metric] = {"mean": mean_of(list(values)), "min": min(values), "max": max(values)}
@@ -162,12 +164,12 @@ def _markdown(
     if costs:
         seconds = {label: summary[label]["seconds_per_iteration"] for label in costs}
         extra = ["", *cost_table(costs, seconds, compressors_of(study.runs))]
-    theirs = REDUCED not in study.runs and study.variant != VARIANT
+    theirs = not (REDUCED in study.runs or study.variant == VARIANT or study.criterion)
     lines = [
         f"**{study.title}** ({study.note}). Mean over seeds and, in brackets, range over seeds of "
-        "the mean over the last fifth of the logged iterations.",
+        "the mean over the last fifth of the logged iterations." + _note_on_stepsizes(study),
         "",
-        *_method_table(summary),
+        *_method_table(summary, bool(study.criterion)),
         *extra,
         "",
         "Differences are paired over seeds, with 95% intervals. Each row shows the comparison that "
@@ -179,25 +181,42 @@ def _markdown(
     return "\n".join(lines) + "\n"
 
 
-def _method_table(summary: Mapping[str, Any]) -> Iterator[str]:
+def _note_on_stepsizes(study: "Study") -> str:
+    return f" The stepsizes: {study.criterion}." if study.criterion else ""
+
+
+def _stepsize(row: Mapping[str, Any]) -> str:
+    """Return the stepsize of a method's specification."""
+    _, options = split(row["algorithm"])
+    return str(options.get("lr", "default"))
+
+
+def _method_table(summary: Mapping[str, Any], tuned: bool = False) -> Iterator[str]:
     def span(row: Mapping[str, Any], metric: str, digits: str) -> str:
         cell = row[metric]
         return f"{cell['mean']:{digits}} [{cell['min']:{digits}}, {cell['max']:{digits}}]"
 
     counted = any("iterations" in row for row in summary.values())  # by a budget
+    tested = tuned and all(TESTED in row or "error" in row for row in summary.values())
     yield (
-        "| method | loss | gap | ‖∇f(x̄)‖² | consensus | time per iteration "
-        "| bytes per iteration (all nodes, one seed) |" + " iterations |" * counted
-    )
-    yield "|---|---|---|---|---|---|---|" + "---|" * counted
+        "| method |" + " stepsize |" * tuned + " loss | gap | ‖∇f(x̄)‖² | consensus |"
+        + " accuracy on test rows |" * tested
+        + " time per iteration | bytes per iteration (all nodes, one seed) |"
+        + " iterations |" * counted
+    )  # fmt: skip
+    yield "|---|---|---|---|---|---|---|" + "---|" * (counted + tuned + tested)
     for label, row in summary.items():
         name = full_name(label).replace("|", r"\|")  # a bar would end the cell
         if "error" in row:
-            yield f"| {name} | diverged: {row['error']} | | | | | |" + " |" * counted
+            rest = " |" * (counted + tuned + tested)
+            yield f"| {name} | diverged: {row['error']} | | | | | |" + rest
             continue
         yield (
-            f"| {name} | {span(row, 'loss', '.6g')} | "
+            f"| {name} |"
+            + f" {_stepsize(row)} |" * tuned
+            + f" {span(row, 'loss', '.6g')} | "
             + " | ".join(span(row, metric, ".2e") for metric in ("gap", "grad_norm2", "consensus"))
+            + (f" | {span(row, TESTED, '.4f')}" if tested else "")
             + f" | {row['seconds_per_iteration'] * 1e6:.0f} µs "
             f"| {row['bytes_per_iteration']:,.0f} |"
             + (f" {row['iterations']} |" if counted else "")

@@ -75,11 +75,12 @@ OPEN_ENDED: dict[tuple[str, str], list[str]] = {
     },
     **{
         (name, option): bad
-        for name in ("softmax", "jax", "torch")
+        for name in ("softmax", "mlp", "jax", "torch")
         for option, bad in CLASSIFICATION.items()
     },
     **{(name, "model"): REFERENCES for name in ("jax", "torch")},
     ("torch", "loss"): REFERENCES,
+    ("mlp", "hidden"): ["1e12", "9" * 25],
     ("watts-strogatz", "k"): ["4", "5", "1e12"],
     ("barabasi-albert", "m"): ["4", "0", "1e12"],
     ("random-regular", "d"): ["4", "1e12"],

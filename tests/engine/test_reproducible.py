@@ -26,6 +26,8 @@ CASES = {
     "schedule": {"algorithm": "gt-adaptive:schedule=sqrt"},
     "softmax": {"problem": "softmax:split=dirichlet:0.4,features=31,classes=5", "seeds": 2},
     "float32": {"problem": "softmax", "dtype": "float32"},
+    "mlp": {"problem": "mlp:hidden=9,features=31,classes=5,reg=0.01", "seeds": 2},
+    "relu": {"problem": "mlp:activation=relu,hidden=5", "dtype": "float32"},
     "compare": {
         "problem": "softmax:batch=8",
         "algorithms": "gt-adaptive,gtadam,d-amsgrad,d-adabound",
@@ -93,7 +95,7 @@ def test_without_the_option_they_do():
     assert digests(one, {}) != digests(one, {"OPENBLAS_CORETYPE": "Prescott"})
 
 
-@pytest.mark.parametrize("name", ["huber", "wide noise", "large", "softmax", "schedule"])
+@pytest.mark.parametrize("name", ["huber", "wide noise", "large", "softmax", "schedule", "mlp"])
 def test_the_result_is_that_of_the_usual_products_but_for_rounding(name):
     options = {"stacked": True, "n": 3, "iterations": 8, "log_every": 4, **CASES[name]}
     usual, fixed = (mpi_gt.run(**options, reproducible=flag) for flag in (False, True))

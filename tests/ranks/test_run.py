@@ -69,8 +69,10 @@ def test_every_algorithm_equals_stacked(comm):
             assert mine["bytes"] == theirs["bytes"]
 
 
-def test_softmax_equals_stacked(comm):
-    options = {"problem": "softmax:rows=333,split=dirichlet:0.5", "iterations": 20, "seeds": 2}
+@pytest.mark.parametrize("problem", ["softmax", "mlp:hidden=7"])
+def test_a_classification_equals_stacked(comm, problem):
+    problem = f"{problem}{',' if ':' in problem else ':'}rows=333,split=dirichlet:0.5"
+    options = {"problem": problem, "iterations": 20, "seeds": 2}
     ours = mpi_gt.run(comm, algorithm="gt:lr=0.1", **options)
     stacked = run_stacked(comm, n=comm.size, algorithm="gt:lr=0.1", **options)
     assert np.abs(ours.x - stacked.x[comm.rank]).max() <= 1e-12

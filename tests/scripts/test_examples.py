@@ -43,9 +43,21 @@ def test_a_script_runs_on_its_own_communicator(mpi, call, folder):
     assert out.count("on 2 nodes") == 2
 
 
+def test_a_network_in_jax_learns(openmpi, call, folder):
+    """With clouds in place of the digits: measuring on all of these takes a minute."""
+    pytest.importorskip("jax")
+    problem = "jax:model=cnn_jax.py:loss,features=784,classes=10,rows=100,batch=8"
+    words = openmpi.mpi_gt("run", "--stacked", "-n2", f"--problem={problem}", "--out=run")
+    options = ["--algorithm=gt:lr=0.1", "--iterations=40", "--log-every=40", "--dtype=float32"]
+    call([*words, *options, "--quiet"], cwd=folder, limit=300)
+    facts = json.loads((folder / "run" / "run.json").read_text())
+    assert facts["final"]["loss"] < 1  # log 10 = 2.3 for a guess
+    assert facts["test_accuracy"] > 0.5
+
+
 def test_every_script_is_tested():
     scripts = {path.name for path in FOLDER.glob("*.py")}
-    assert scripts == {*SCRIPTS, "own_communicator.py"}
+    assert scripts == {*SCRIPTS, "own_communicator.py", "cnn_jax.py"}
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)

@@ -22,7 +22,7 @@ def digest(mpi, call, out, *words, env=None):
     return hashlib.sha256(rows.encode()).hexdigest(), hashlib.sha256(x.tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("problem", ["huber", "softmax:classes=3"])
+@pytest.mark.parametrize("problem", ["huber", "softmax:classes=3", "mlp:hidden=5"])
 def test_the_bits_depend_on_no_mpi_and_no_processor(openmpi, mpich, problem, call, tmp_path):
     words = "-n3", f"--problem={problem}"
     first = digest(openmpi, call, tmp_path / "openmpi", *words)

@@ -92,10 +92,11 @@ KILLED = {
     "softmax": ["--algorithm", "gtadam", "--exchange", "persistent-p2p", "--problem",
                 "softmax:rows=64,features=3"],
     "channel": ["--channel", "links=0.2,loss=0.1,burst=40,noise=1e-3,inactive=0.1"],
+    "mlp": ["--algorithm", "gt-adaptive-vr:period=7", "--problem", "mlp:rows=64,hidden=5"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ["gt", "d-amsgrad"])
+@pytest.mark.parametrize("case", ["gt", "d-amsgrad", "mlp"])
 def test_killed_and_resumed(openmpi, case, call, tmp_path):
     require_same_after_kill(openmpi, openmpi, case, call, tmp_path)
 

@@ -1,4 +1,4 @@
-"""The eight exchanges: one small class for each way to swap messages with all neighbours.
+"""The exchanges: one small class for each way to swap messages with all neighbours.
 
 Every exchange fills the same receive buffers, so the numbers of a run do not depend on the exchange
 that is chosen. Buffers and requests are made once, before the first exchange.
@@ -7,6 +7,7 @@ that is chosen. Buffers and requests are made once, before the first exchange.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -28,21 +29,36 @@ class Message:
     def __init__(
         self, sources: int, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
     ) -> None:
+        self._shapes, self._dtype = shapes, dtype
         ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)]).tolist()
         payload = -(-ends[-1] * dtype.itemsize // 8)  # in words, rounded up
-        self.send: Array = np.zeros(HEADER_WORDS + payload, dtype=np.int64)
-        self.receive: Array = np.zeros((sources, HEADER_WORDS + payload), dtype=np.int64)
-        self.header = self.send[:HEADER_WORDS]
-        self.headers = self.receive[:, :HEADER_WORDS]
-        ours = self.send[HEADER_WORDS:].view(dtype)
+        self._pieces = [slice(begin, end) for begin, end in pairwise(ends)]
+        self._send_from(np.zeros(HEADER_WORDS + payload, dtype=np.int64))
+        self.receive: Any = np.zeros((sources, HEADER_WORDS + payload), dtype=np.int64)
+        self.headers: Any = self.receive[:, :HEADER_WORDS]
         theirs = self.receive[:, HEADER_WORDS:].view(dtype)
-        pieces = [slice(begin, end) for begin, end in pairwise(ends)]
+        self.received: tuple[Any, ...] = tuple(theirs[:, piece] for piece in self._pieces)
+        """Each vector as received: one row per source, in rank order."""
+
+    def _send_from(self, send: Array) -> None:
+        self.send = send
+        self.header = send[:HEADER_WORDS]
+        ours = send[HEADER_WORDS:].view(self._dtype)
         self.slots = tuple(
-            ours[piece].reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)
+            ours[piece].reshape(shape)
+            for piece, shape in zip(self._pieces, self._shapes, strict=True)
         )
         """The piece of the send buffer for each vector."""
-        self.received = tuple(theirs[:, piece] for piece in pieces)
-        """Each vector as received: one row per source, in rank order."""
+
+    def elsewhere(self, send: Array, rows: Sequence[Array]) -> "Message":
+        """Return the same message in other memory, with a row from anywhere per source."""
+        other = copy(self)
+        other._send_from(send)
+        other.receive = rows
+        other.headers = [row[:HEADER_WORDS] for row in rows]
+        theirs = [row[HEADER_WORDS:].view(self._dtype) for row in rows]
+        other.received = tuple([row[piece] for row in theirs] for piece in self._pieces)
+        return other
 
     def fill(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
         """Copy header and vectors into the send buffer; the caller may then change the vectors."""
@@ -83,6 +99,17 @@ class Exchange(ABC):
     @abstractmethod
     def finish(self, index: int) -> None:
         """Wait until message `index` has arrived from every source."""
+
+    def in_place(self) -> tuple[list[Sequence[Message]], Callable[[], object] | None]:
+        """Return the messages whose buffers a transfer is to use: one set, or two sets in turn.
+
+        With two, the function that must be called before the buffers are filled, if there is one.
+        """
+        return [self.messages], None
+
+    def outgoing(self) -> Sequence[Message]:
+        """Return the messages that the next start sends."""
+        return self.messages
 
     def received_iterations(self, index: int) -> Array:
         """Return the iteration in each source's header of message `index`.
@@ -260,6 +287,8 @@ class Pickle(Exchange):
         MPI.Request.waitall(self.requests)
 
 
+from .shared import Shared  # noqa: E402 (it is made of the classes above)
+
 EXCHANGES: dict[str, type[Exchange]] = {
     "neighbor": Neighbor,
     "persistent": Persistent,
@@ -269,4 +298,5 @@ EXCHANGES: dict[str, type[Exchange]] = {
     "rma": RemoteMemory,
     "allgather": Allgather,
     "pickle": Pickle,
+    "shared": Shared,
 }

@@ -30,6 +30,7 @@ MPI_AT_IMPORT = {
     "comm/collective.py",
     "comm/exchange.py",
     "comm/node.py",
+    "comm/segments.py",
     "comm/shared.py",
     "comm/timing.py",
     "performance/clock_sync.py",

@@ -7,26 +7,19 @@ rank waits for all results before it mixes again. On an undirected graph a rank 
 before it comes back to the slot; on a directed one it waits for them.
 """
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from ..errors import UserError
 from ..kernels import C
 from ..kernels.shared import Words, reached
-from .collective import on_every_rank
 from .exchange import Exchange, Message
+from .segments import Segments
 
 Array = NDArray[Any]
-
-LINE = 64  # bytes of a cache line
-BEFORE = LINE - 16  # bytes before a slot, so that the vectors after its header begin with a line
-MEMORY = "/dev/shm"
-PIECE = 1 << 24  # bytes per call that takes hold of memory
 
 
 class Shared(Exchange):
@@ -126,115 +119,52 @@ class Shared(Exchange):
         self._segments.free()
 
 
-class Segments:
-    """The shared window of the ranks of one host: of each, a word and two slots."""
-
-    def __init__(self, comm: MPI.Intracomm, words: int) -> None:
-        self._slot_bytes = 8 * words
-        self._stride = -(-(BEFORE + self._slot_bytes) // LINE) * LINE
-        size = LINE + 2 * self._stride
-        host = comm.Split_type(MPI.COMM_TYPE_SHARED)
-        self.own = host.rank
-        self.places = {rank: place for place, rank in enumerate(host.allgather(comm.rank))}
-        """The number, on this host, of each rank that is there."""
-        info = MPI.Info.Create({"alloc_shared_noncontig": "true"})  # each on pages of its own
-        try:
-            on_every_rank(comm, lambda: require_room(size * host.size))
-            self.window = MPI.Win.Allocate_shared(size, 1, info, host)
-        finally:
-            info.Free()
-            host.Free()
-        self.window.Lock_all(MPI.MODE_NOCHECK)
-        self._memory = [
-            np.frombuffer(self.window.Shared_query(place)[0], np.uint8)[:size]
-            for place in range(len(self.places))
-        ]
-        try:
-            on_every_rank(comm, lambda: take_hold(self._memory[self.own]))
-        except UserError:
-            self.free()
-            raise
-
-    def word(self, place: int) -> Array:
-        """Return the word of a rank: its count of exchanges, and how many ranks sleep on it."""
-        return self._memory[place][:8].view(np.uint32)
-
-    def slot(self, place: int, side: int) -> Array:
-        """Return a slot of a rank, as the words of a message."""
-        begin = LINE + side * self._stride + BEFORE
-        return self._memory[place][begin : begin + self._slot_bytes].view(np.int64)
-
-    def free(self) -> None:
-        self.window.Unlock_all()
-        self.window.Free()
-
-
-def require_room(size: int) -> None:
-    """Raise UserError unless as many bytes of shared memory are left on this host."""
-    try:
-        found = os.statvfs(MEMORY)
-    except OSError:
-        return  # MPI keeps its windows elsewhere
-    left = found.f_bavail * found.f_frsize
-    if left < size:
-        raise UserError(no_room(f"needs {size / 1e6:,.1f} MB", left))
-
-
-def take_hold(memory: Array) -> None:
-    """Fill the memory with zeros; raise UserError if the host has no more.
-
-    The kernel does it: where it finds no page it returns an error, while a store of this process
-    would be the end of it (SIGBUS).
-    """
-    with open("/dev/zero", "rb", buffering=0) as zero:  # noqa: PTH123
-        begin = 0
-        while begin < memory.size:
-            try:
-                begin += os.readv(zero.fileno(), [memory[begin : begin + PIECE]])
-            except OSError:
-                raise UserError(no_room("needs more", 0)) from None
-
-
-def no_room(need: str, left: float) -> str:
-    """Return the message of an error."""
-    return (
-        f"exchange shared {need} of shared memory on {os.uname().nodename}, but {MEMORY} has "
-        f"{left / 1e6:,.1f} MB left: enlarge it (docker run --shm-size), or take another exchange"
-    )
-
-
 class Remote:
-    """The exchange with the neighbours on other hosts, with buffers for each of the two slots."""
+    """The exchange with neighbours on other hosts, by persistent requests for each of two slots."""
 
     def __init__(
-        self, comm: MPI.Intracomm, sources: list[int], targets: list[int], sends: Sequence[Array]
+        self, comm: MPI.Intracomm, ends: tuple[list[int], list[int]], sends: Sequence[Array]
     ) -> None:
+        sources, targets = ends
         self._places = {source: place for place, source in enumerate(sources)}
-        self._receives = [np.zeros((len(sources), sends[0].size), np.int64) for _ in sends]
+        self._receives = [np.zeros((len(sources), send.size), np.int64) for send in sends]
         self._comm = comm.Create_dist_graph_adjacent(sources, targets, reorder=False)
-        self._sends = sends
-        self._idle = not sources and not targets
-        self._request: Any = None
-        try:
-            self._requests = [
-                self._comm.Neighbor_allgather_init(send, receive)
-                for send, receive in zip(sends, self._receives, strict=True)
-            ]
-        except (NotImplementedError, MPI.Exception):  # of MPI 4
-            self._requests = []
+        # Open MPI's collectives hang where a rank has neighbours at one end only
+        one_sided = comm.allreduce(bool(sources) != bool(targets), op=MPI.LOR)
+        self._requests = self._collectives(sends) if sources and not one_sided else []
+        if comm.allreduce(bool(sources) and not self._requests, op=MPI.LOR):
+            self._free_requests()
+            self._requests = [self._messages(ends, *side) for side in self._sides(sends)]
+        self._started: list[MPI.Prequest] = []
 
     @classmethod
     def of(
-        cls, comm: MPI.Distgraphcomm, here: dict[int, int], sends: Sequence[Array]
+        cls, comm: MPI.Distgraphcomm, here: Mapping[int, int], sends: Sequence[Array]
     ) -> "Remote | None":
         """Return the exchange with those who are not `here`; None if no rank has such neighbours.
 
         Collective: every rank calls it.
         """
-        sources, targets = ([j for j in end if j not in here] for end in ends_of(comm))
-        if not comm.allreduce(len(sources) + len(targets)):
-            return None
-        return cls(comm, sources, targets, sends)
+        sources, targets, _ = comm.Get_dist_neighbors()
+        ends = [j for j in sources if j not in here], [j for j in targets if j not in here]
+        return cls(comm, ends, sends) if comm.allreduce(len(ends[0]) + len(ends[1])) else None
+
+    def _sides(self, sends: Sequence[Array]) -> list[tuple[Array, Array]]:
+        return list(zip(sends, self._receives, strict=True))
+
+    def _collectives(self, sends: Sequence[Array]) -> list[list[MPI.Prequest]]:
+        """Return a persistent collective for each slot; nothing if MPI lacks it (before MPI 4)."""
+        try:
+            return [[self._comm.Neighbor_allgather_init(*side)] for side in self._sides(sends)]
+        except (NotImplementedError, MPI.Exception):
+            return []
+
+    def _messages(
+        self, ends: tuple[list[int], list[int]], send: Array, receive: Array
+    ) -> list[MPI.Prequest]:
+        sources, targets = ends
+        requests = [self._comm.Recv_init(receive[i], source=j) for i, j in enumerate(sources)]
+        return requests + [self._comm.Send_init(send, dest=j) for j in targets]
 
     def row(self, source: int, side: int) -> Array:
         """Return where messages of a source arrive."""
@@ -242,28 +172,21 @@ class Remote:
         return row
 
     def start(self, side: int) -> None:
-        """Send that slot."""
-        if self._idle:
-            return
+        """Send that slot, and receive those of the others."""
         if self._requests:
-            self._request = self._requests[side]
-            self._request.Start()
-        else:
-            send, receive = self._sends[side], self._receives[side]
-            self._request = self._comm.Ineighbor_allgather(send, receive)
+            self._started = self._requests[side]
+            MPI.Prequest.Startall(self._started)
 
     def wait(self) -> None:
         """Wait until the messages of the last start have come and gone."""
-        if not self._idle:
-            self._request.Wait()
+        MPI.Request.Waitall(self._started)
 
     def free(self) -> None:
-        for request in self._requests:
-            request.Free()
+        self._free_requests()
         self._comm.Free()
 
-
-def ends_of(comm: MPI.Distgraphcomm) -> tuple[list[int], list[int]]:
-    """Return the ranks that this one hears, and those that hear it."""
-    sources, targets, _ = comm.Get_dist_neighbors()
-    return list(sources), list(targets)
+    def _free_requests(self) -> None:
+        for side in self._requests:
+            for request in side:
+                request.Free()
+        self._requests = []

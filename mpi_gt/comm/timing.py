@@ -14,7 +14,7 @@ from .node import Node
 
 Array = NDArray[Any]
 
-AUTO_CANDIDATES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
+AUTO_CANDIDATES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p", "shared")
 """The exchanges that `--exchange auto` chooses from; the others exist to be measured."""
 
 
@@ -84,21 +84,23 @@ class ExchangeTimer:
 
 
 def unavailable_reason(
-    node: Node, exchange_class: type[Exchange], trial: bool = True
+    node: Node, exchange_class: type[Exchange], trial: bool = True, payload: int = 16
 ) -> str | None:
-    """Return why this MPI library cannot do the exchange, or None if it can.
+    """Return why this machine cannot do the exchange of `payload` bytes, or None if it can.
 
     Collective: every rank calls it, and all get the same answer. With `trial` one exchange is made
     and checked; without, only its buffers and requests are.
     """
     reason = None
     try:
-        timer = ExchangeTimer(node, exchange_class, 16)
+        timer = ExchangeTimer(node, exchange_class, payload)
         if trial:
             timer.check(1)
         timer.free()
     except (NotImplementedError, MPI.Exception) as error:
         reason = f"this MPI library lacks a call: {_text_of(error, exchange_class.needs)}"
+    except UserError as error:  # there is no room for it
+        reason = str(error)
     return next(filter(None, node.world.allgather(reason)), None)
 
 
@@ -125,7 +127,7 @@ def fastest_exchange(
     missing: dict[str, str] = {}
     timers: dict[str, ExchangeTimer] = {}
     for name in AUTO_CANDIDATES:
-        reason = unavailable_reason(node, EXCHANGES[name])
+        reason = unavailable_reason(node, EXCHANGES[name], payload=payload)
         if reason is None:
             timers[name] = ExchangeTimer(node, EXCHANGES[name], payload)
             timers[name].seconds(3)
@@ -152,7 +154,7 @@ def choose_exchange(node: Node, auto: bool, payload: int) -> dict[str, Any]:
         node.exchange_class = EXCHANGES[chosen]
         return {"name": chosen, "auto": seconds, "missing": missing}
     name = next(name for name, each in EXCHANGES.items() if each is node.exchange_class)
-    reason = unavailable_reason(node, node.exchange_class, trial=False)
+    reason = unavailable_reason(node, node.exchange_class, trial=False, payload=payload)
     if reason is not None:
         raise UserError(f"exchange {name} cannot be used here: {reason}")
     return {"name": name}

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -54,7 +54,4 @@ def reached(word: Array, count: int) -> bool:
     return (int(word[0]) - count) & MASK <= MASK >> 1
 
 
-if TYPE_CHECKING or C is None:
-    Words = PolledWords
-else:
-    Words = C.Words
+Words: type[PolledWords] = PolledWords if C is None else C.Words

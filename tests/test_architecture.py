@@ -29,6 +29,7 @@ MPI_AT_IMPORT = {
     "comm/agreement.py",
     "comm/collective.py",
     "comm/exchange.py",
+    "comm/message.py",
     "comm/node.py",
     "comm/segments.py",
     "comm/shared.py",

@@ -10,7 +10,7 @@ from ..kernels import C, PendingMix, Transfer
 from ..kernels.reference import MessageBuffers
 from .base import weights_in_order
 from .compression import Encoder
-from .exchange import Message
+from .message import Message
 
 if TYPE_CHECKING:
     from .node import Node
@@ -132,12 +132,8 @@ class Plan:
             message.fill(self._node.iteration, self._node.stop_at, vectors[own])
 
     def silent(self) -> list[int]:
-        """Return the sources whose message of this iteration is not in the receive buffers."""
-        received = [
-            self._exchange.received_iterations(index) for index in range(len(self._messages))
-        ]
-        stale = np.any([each != self._node.iteration for each in received], axis=0)
-        return [j for j, late in zip(self.row.sources, stale, strict=True) if late]
+        """Return the neighbours that keep this node waiting in this iteration."""
+        return self._exchange.silent(self._node.iteration)
 
     def free(self) -> None:
         self._exchange.free()

@@ -27,9 +27,8 @@ class Segments:
         self._stride = -(-(BEFORE + self._slot_bytes) // LINE) * LINE
         size = LINE + 2 * self._stride
         host = split_by_host(comm)
-        self.own = host.rank
-        self.places = {rank: place for place, rank in enumerate(host.allgather(comm.rank))}
-        """The number, on this host, of each rank that is there."""
+        ranks = host.allgather(comm.rank)
+        self.freed = False
         info = MPI.Info.Create({"alloc_shared_noncontig": "true"})  # each on pages of its own
         try:
             on_every_rank(comm, lambda: require_room((size + SPARE) * host.size))
@@ -38,26 +37,32 @@ class Segments:
             info.Free()
             host.Free()
         self.window.Lock_all(MPI.MODE_NOCHECK)
-        self._memory = [
-            np.asarray(self.window.Shared_query(place)[0])[:size]
-            for place in range(len(self.places))
-        ]
+        self._memory = {
+            rank: np.asarray(self.window.Shared_query(place)[0])[:size]
+            for place, rank in enumerate(ranks)
+        }
         try:
-            on_every_rank(comm, lambda: take_hold(self._memory[self.own]))
+            on_every_rank(comm, lambda: take_hold(self._memory[comm.rank]))
         except UserError:
             self.free()
             raise
 
-    def word(self, place: int) -> Array:
-        """Return the word of a rank: its count of exchanges, and how many ranks sleep on it."""
-        return self._memory[place][:8].view(np.uint32)
+    def __contains__(self, rank: object) -> bool:
+        """Return whether a rank is on this host."""
+        return rank in self._memory
 
-    def slot(self, place: int, side: int) -> Array:
+    def word(self, rank: int) -> Array:
+        """Return the word of a rank: its count of exchanges, and how many ranks sleep on it."""
+        return self._memory[rank][:8].view(np.uint32)
+
+    def slot(self, rank: int, side: int) -> Array:
         """Return a slot of a rank, as the words of a message."""
         begin = LINE + side * self._stride + BEFORE
-        return self._memory[place][begin : begin + self._slot_bytes].view(np.int64)
+        return self._memory[rank][begin : begin + self._slot_bytes].view(np.int64)
 
     def free(self) -> None:
+        """Give the memory back. Collective: every rank of this host calls it."""
+        self.freed = True
         self.window.Unlock_all()
         self.window.Free()
 

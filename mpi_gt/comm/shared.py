@@ -7,16 +7,17 @@ rank waits for all results before it mixes again. On an undirected graph a rank 
 before it comes back to the slot; on a directed one it waits for them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from ..graphs.network import LayerRow
 from ..kernels import C
 from ..kernels.shared import Words, reached
-from .exchange import Exchange, Message
+from .message import Exchange, Message
 from .segments import Segments
 
 Array = NDArray[Any]
@@ -27,38 +28,31 @@ class Shared(Exchange):
 
     needs = "MPI_Win_allocate_shared (of MPI 3)"
 
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message]) -> None:
-        super().__init__(comm, messages)
-        (message,) = messages
-        sources, targets, _ = comm.Get_dist_neighbors()
-        self._segments = Segments(comm, message.send.size)
-        places = self._segments.places
-        self._message = message
-        here = [j for j in sources if j in places]
-        readers = [j for j in targets if j in places] if list(sources) != list(targets) else []
-        self._words_of_sources = {j: self._segments.word(places[j]) for j in here}
-        self._words = Words(
-            self._segments.word(self._segments.own),
-            tuple(self._words_of_sources.values()),
-            tuple(self._segments.word(places[j]) for j in readers),
-        )
-        own = [self._segments.slot(self._segments.own, side) for side in (0, 1)]
-        self._remote = Remote.of(comm, places, own)
-        self._sources = list(sources)
+    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
+        super().__init__(comm, messages, row)
+        (self._message,) = messages
+        self._segments = Segments(comm, self._message.send.size)
+        own = [self._segments.slot(comm.rank, side) for side in (0, 1)]
+        self._remote = Remote.of(comm, row, self._segments, own)
         self._sides = [
-            message.elsewhere(own[side], [self._row(j, side) for j in sources]) for side in (0, 1)
+            self._message.elsewhere(own[side], [self._row(j, side) for j in row.sources])
+            for side in (0, 1)
         ]
-        self._waits_for_readers = bool(readers)
+        readers = row.targets if row.targets != row.sources else ()
+        self._heard = {j: self._segments.word(j) for j in row.sources if j in self._segments}
+        self._readers = {j: self._segments.word(j) for j in readers if j in self._segments}
+        self._words = Words(
+            self._segments.word(comm.rank),
+            tuple(self._heard.values()),
+            tuple(self._readers.values()),
+        )
         self._in_place = False
         self.start: Callable[[], object] = self._copy_and_start
 
     def _row(self, source: int, side: int) -> Array:
         """Return where the message of a source will be found: in its slot, or as received."""
-        place = self._segments.places.get(source)
-        if place is not None:
-            return self._segments.slot(place, side)
-        if self._remote is None:
-            raise RuntimeError("a neighbour on another host that nobody else knows of")
+        if self._remote is None or source in self._segments:
+            return self._segments.slot(source, side)
         return self._remote.row(source, side)
 
     def in_place(self) -> tuple[list[Sequence[Message]], Callable[[], object] | None]:
@@ -69,7 +63,7 @@ class Shared(Exchange):
         self.start = self._words.publish if self._remote is None else self._start
         if self._remote is None:
             self.finish = self._words.wait  # type: ignore[method-assign]
-        prepare = self._words.wait_for_readers if self._waits_for_readers else None
+        prepare = self._words.wait_for_readers if self._readers else None
         return [[side] for side in self._sides], prepare
 
     def outgoing(self) -> Sequence[Message]:
@@ -79,7 +73,7 @@ class Shared(Exchange):
         return self._sides[self._words.count & 1]
 
     def _copy_and_start(self) -> None:
-        if self._waits_for_readers:
+        if self._readers:
             self._words.wait_for_readers()
         np.copyto(self._next_side().send, self._message.send)
         self._start()
@@ -101,17 +95,18 @@ class Shared(Exchange):
             for row, slot in zip(self._message.receive, last.receive, strict=True):
                 np.copyto(row, slot)
 
-    def received_iterations(self, index: int) -> Array:
+    def silent(self, iteration: int) -> list[int]:
+        if self._segments.freed:
+            return []
         count = self._words.count
-        last = self._sides[(count - 1) & 1]
-        words = [self._words_of_sources.get(j) for j in self._sources]
-        return np.array(
-            [
-                -1 if word is not None and not reached(word, count) else header[0]
-                for word, header in zip(words, last.headers, strict=True)
-            ],
-            dtype=np.int64,
-        )
+        if self._words.for_readers:
+            return [j for j, word in self._readers.items() if not reached(word, count)]
+        headers = self._sides[(count - 1) & 1].headers
+        return [
+            j
+            for j, header in zip(self.sources, headers, strict=True)
+            if not (reached(self._heard[j], count) if j in self._heard else header[0] == iteration)
+        ]
 
     def free(self) -> None:
         if self._remote is not None:
@@ -139,14 +134,13 @@ class Remote:
 
     @classmethod
     def of(
-        cls, comm: MPI.Distgraphcomm, here: Mapping[int, int], sends: Sequence[Array]
+        cls, comm: MPI.Intracomm, row: LayerRow, here: Container[int], sends: Sequence[Array]
     ) -> "Remote | None":
         """Return the exchange with those who are not `here`; None if no rank has such neighbours.
 
         Collective: every rank calls it.
         """
-        sources, targets, _ = comm.Get_dist_neighbors()
-        ends = [j for j in sources if j not in here], [j for j in targets if j not in here]
+        ends = [j for j in row.sources if j not in here], [j for j in row.targets if j not in here]
         return cls(comm, ends, sends) if comm.allreduce(len(ends[0]) + len(ends[1])) else None
 
     def _sides(self, sends: Sequence[Array]) -> list[tuple[Array, Array]]:

@@ -9,7 +9,8 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from .exchange import EXCHANGES, HEADER_WORDS, Exchange, Message
+from .exchange import EXCHANGES
+from .message import HEADER_WORDS, Exchange, Message
 from .node import Node
 
 Array = NDArray[Any]
@@ -32,10 +33,13 @@ class ExchangeTimer:
             (row, [Message(len(row.sources), [shape] * count, double) for count in counts])
             for row in node.row.layers
         ]
-        self._exchanges = [
-            exchange_class(comm, messages, row)
-            for comm, (row, messages) in zip(node.graph_comms, self._layers, strict=True)
-        ]
+        self._exchanges: list[Exchange] = []
+        try:
+            for comm, (row, messages) in zip(node.graph_comms, self._layers, strict=True):
+                self._exchanges.append(exchange_class(comm, messages, row))
+        except UserError:  # on all ranks: there is no room for another layer
+            self.free()
+            raise
         self._indices = range(len(counts))
 
     def check(self, mark: int) -> None:

@@ -70,6 +70,7 @@ class Transfer:
 
 class Words:
     count: int
+    for_readers: int
     def __new__(
         cls, own: Array, sources: tuple[Array, ...], readers: tuple[Array, ...], /
     ) -> Words: ...

@@ -58,13 +58,14 @@ def test_a_wait_ends_when_the_last_one_has_published(words_class, who):
 
     def publish():
         time.sleep(0.2)  # this thread runs: the one that waits does not hold the interpreter
-        seen.append(True)
+        seen.append(words.for_readers)
         publisher.publish()
 
     thread = threading.Thread(target=publish)
     thread.start()
     words.wait(0) if who == "sources" else words.wait_for_readers()
-    assert seen
+    assert seen == [who == "readers"]
+    assert not words.for_readers
     thread.join()
 
 

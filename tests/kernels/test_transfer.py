@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mpi_gt import kernels
-from mpi_gt.comm.exchange import Message
+from mpi_gt.comm.message import Message
 from mpi_gt.kernels import reference as twins
 
 pytestmark = pytest.mark.usefixtures("kernels_built")

@@ -25,6 +25,7 @@ class PolledWords:
         self._sources = sources
         self._readers = readers
         self.count = int(own[0])
+        self.for_readers = False  # true while this rank waits for those
 
     def publish(self) -> None:
         """Count one more exchange, whose slot is filled."""
@@ -41,7 +42,9 @@ class PolledWords:
         All readers must have published the last one: they have then read the one before, which is
         in the same slot.
         """
+        self.for_readers = True
         self._await(self._readers)
+        self.for_readers = False
 
     def _await(self, words: Sequence[Array]) -> None:
         for word in words:

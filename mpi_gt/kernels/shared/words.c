@@ -28,6 +28,7 @@ typedef struct {
     Word *own, **others; /* the sources' words first, then the readers' */
     int sources, readers;
     unsigned int count;
+    int for_readers; /* true while this rank waits for those */
 } Words;
 
 /* Return whether a word has reached a count; counts may pass their largest number. */
@@ -97,7 +98,10 @@ static PyObject *words_wait(PyObject *thing, PyObject *index) {
    readers have published the last one, for they have then read the one before, in the same slot. */
 static PyObject *words_wait_for_readers(PyObject *thing, PyObject *none) {
     Words *self = (Words *)thing;
-    if (await_words(self->others + self->sources, self->readers, self->count)) return NULL;
+    self->for_readers = 1;
+    int failed = await_words(self->others + self->sources, self->readers, self->count);
+    self->for_readers = 0;
+    if (failed) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -143,7 +147,9 @@ static void words_free(PyObject *thing) {
 }
 
 static PyMemberDef words_members[] = {
-    {"count", T_UINT, offsetof(Words, count), READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+    {"count", T_UINT, offsetof(Words, count), READONLY, NULL},
+    {"for_readers", T_INT, offsetof(Words, for_readers), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef words_methods[] = {
     {"publish", words_publish, METH_NOARGS, "publish(): count one more exchange, now in its slot."},

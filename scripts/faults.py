@@ -23,7 +23,7 @@ CASES = (
     ["run", "--problem", "softmax:rows=320,features=5", "--checkpoint-minutes", "0.005"],
     ["compare", "--algorithms", "gt,dsgd", "--checkpoint-every", "50"],
 )
-EXCHANGES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
+EXCHANGES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p", "shared")
 KILLS = 3  # at most, per round
 LIMIT = 120  # seconds after which a process counts as hanging
 SHARED_MEMORY = Path("/dev/shm")  # other MPI programs should not run meanwhile: theirs count, too
@@ -80,21 +80,23 @@ class Round:
         dice: random.Random,
         ranks: int,
         duration: float,
+        exchanges: Sequence[str],
     ) -> None:
         self.out = out
+        self.exchanges = exchanges
         self.case, self.dice, self.ranks = case, dice, ranks
         self.duration = duration
         self.count: Counter[str] = Counter()
 
     def start(self, *words: str) -> "subprocess.Popen[bytes]":
-        """Start mpi-gt with these arguments and a random exchange."""
+        """Start mpi-gt with these arguments and one of the exchanges, by chance."""
         command = [
             sys.executable,
             "-m",
             "mpi_gt",
             *words,
             "--exchange",
-            self.dice.choice(EXCHANGES),
+            self.dice.choice(self.exchanges),
         ]
         return subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
@@ -206,8 +208,10 @@ def main() -> None:
     parser.add_argument("--mpi", choices=("openmpi", "mpich"), default="openmpi")
     parser.add_argument("-n", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--exchange", choices=EXCHANGES, help="always this one (default: any)")
     args = parser.parse_args()
     dice = random.Random(args.seed)
+    exchanges = EXCHANGES if args.exchange is None else (args.exchange,)
     count: Counter[str] = Counter()
     references: dict[int, tuple[Result, float]] = {}
     with tempfile.TemporaryDirectory(prefix="mpi-gt-faults-") as name:
@@ -226,7 +230,7 @@ def main() -> None:
                 references[which] = result(out), time.monotonic() - begin
             expected, duration = references[which]
             out = folder / f"round-{number}"
-            this = Round(out, CASES[which], dice, args.n, duration)
+            this = Round(out, CASES[which], dice, args.n, duration, exchanges)
             this.run()
             ended = not this.count["hangs"] and not this.count["mismatches"]
             if ended and result(out) != expected:

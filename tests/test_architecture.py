@@ -29,7 +29,10 @@ MPI_AT_IMPORT = {
     "comm/agreement.py",
     "comm/collective.py",
     "comm/exchange.py",
+    "comm/message.py",
     "comm/node.py",
+    "comm/segments.py",
+    "comm/shared.py",
     "comm/timing.py",
     "performance/clock_sync.py",
 }

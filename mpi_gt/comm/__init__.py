@@ -10,4 +10,5 @@ EXCHANGE_NAMES = (
     "rma",
     "allgather",
     "pickle",
+    "shared",
 )

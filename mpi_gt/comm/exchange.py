@@ -1,98 +1,22 @@
-"""The eight exchanges: one small class for each way to swap messages with all neighbours.
+"""The exchanges: one small class for each way to swap messages with all neighbours.
 
 Every exchange fills the same receive buffers, so the numbers of a run do not depend on the exchange
 that is chosen. Buffers and requests are made once, before the first exchange.
 """
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
 from ..graphs.network import LayerRow
+from .message import Exchange, Message
+from .shared import Shared
 
 Array = NDArray[Any]
-
-HEADER_WORDS = 2  # the sender's iteration and its `stop_at`, see NodeCounters
-
-
-class Message:
-    """The buffers of one message to all targets and from all sources: a header and vectors."""
-
-    def __init__(
-        self, sources: int, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
-    ) -> None:
-        ends = np.cumsum([0, *(math.prod(shape) for shape in shapes)]).tolist()
-        payload = -(-ends[-1] * dtype.itemsize // 8)  # in words, rounded up
-        self.send: Array = np.zeros(HEADER_WORDS + payload, dtype=np.int64)
-        self.receive: Array = np.zeros((sources, HEADER_WORDS + payload), dtype=np.int64)
-        self.header = self.send[:HEADER_WORDS]
-        self.headers = self.receive[:, :HEADER_WORDS]
-        ours = self.send[HEADER_WORDS:].view(dtype)
-        theirs = self.receive[:, HEADER_WORDS:].view(dtype)
-        pieces = [slice(begin, end) for begin, end in pairwise(ends)]
-        self.slots = tuple(
-            ours[piece].reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)
-        )
-        """The piece of the send buffer for each vector."""
-        self.received = tuple(theirs[:, piece] for piece in pieces)
-        """Each vector as received: one row per source, in rank order."""
-
-    def fill(self, iteration: int, stop_at: int, vectors: tuple[Array, ...]) -> None:
-        """Copy header and vectors into the send buffer; the caller may then change the vectors."""
-        self.header[:] = iteration, stop_at
-        for slot, vector in zip(self.slots, vectors, strict=True):
-            if vector.shape != slot.shape:
-                raise ValueError(f"mix got a vector of shape {vector.shape}, not {slot.shape}")
-            np.copyto(slot, vector)
-
-
-class Exchange(ABC):
-    """Base class: sends `message.send` to every target and fills `message.receive`.
-
-    `row` is the node's part of the layer that the communicator `comm` has as its topology.
-    """
-
-    separate: ClassVar[bool] = False
-    """True if each vector travels in a message of its own."""
-    blocking: ClassVar[bool] = False
-    """True if all messages have arrived when `start` returns: `finish` need not be called then."""
-    to_all: ClassVar[bool] = False
-    """True if a message goes to every rank, not to the neighbours only."""
-    needs: ClassVar[str] = ""
-    """The call that libraries of an older MPI standard lack, with the standard that has it."""
-
-    start: Callable[[], object]
-    """Starts sending all messages; the send buffers are in use until `finish`."""
-
-    def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
-        self.comm = comm
-        self.messages = messages
-        self.sources, self.targets = row.sources, row.targets
-        self.buffers = [
-            ((MPI.buffer(message.send), MPI.INT64_T), (MPI.buffer(message.receive), MPI.INT64_T))
-            for message in messages
-        ]
-
-    @abstractmethod
-    def finish(self, index: int) -> None:
-        """Wait until message `index` has arrived from every source."""
-
-    def received_iterations(self, index: int) -> Array:
-        """Return the iteration in each source's header of message `index`.
-
-        The watchdog reads it from its thread, while messages may still be arriving.
-        """
-        return self.messages[index].headers[:, 0].copy()
-
-    def free(self) -> None:  # noqa: B027 (most exchanges hold nothing to free)
-        """Free the MPI objects of this exchange."""
 
 
 class Neighbor(Exchange):
@@ -269,4 +193,5 @@ EXCHANGES: dict[str, type[Exchange]] = {
     "rma": RemoteMemory,
     "allgather": Allgather,
     "pickle": Pickle,
+    "shared": Shared,
 }

@@ -16,7 +16,7 @@ from ..kernels.reference import add_in_order
 from .agreement import agreed_row
 from .collective import idle_barrier
 from .compression import CompressedMix, Encoder, without_compressor
-from .exchange import Exchange
+from .message import Exchange
 from .plan import CompressedPlan, Plan
 
 Array = NDArray[Any]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import PendingMix, Transfer
+from ..kernels import C, PendingMix, Transfer
 from ..kernels.reference import MessageBuffers
 from .base import weights_in_order
 from .compression import Encoder
-from .exchange import Message
+from .message import Message
 
 if TYPE_CHECKING:
     from .node import Node
@@ -77,20 +77,24 @@ class Plan:
         shapes = [vector.shape for vector in vectors]
         self._messages = [self._message(degree, vectors[own], own.start) for own in slices]
         self._exchange = node.exchange_class(node.graph_comms[layer], self._messages, row)
-        self._slices = list(zip(self._messages, slices, strict=True))
+        self._slices = slices
+        sets, prepare = self._sets()
         start, finish = self._calls()
         self.payload = self._payload(vectors)
         """The bytes that go to each target, without headers and padding."""
         self.transfer = Transfer(
             node,
             self,
-            tuple(self._buffers(message) for message in self._messages),
+            tuple(self._buffers(message) for message in sets[0]),
             *weights_in_order(node.row.node, row, kinds, dtype),
             len(row.targets) * self.payload,
             start,
             finish,
             self._fill,
         )
+        if C is not None and len(sets) > 1:
+            other = tuple(self._buffers(message) for message in sets[1])
+            C.Transfer.alternate(self.transfer, other, prepare)
         results = PendingMixes(PendingMix(self.transfer, index) for index in range(len(vectors)))
         results.each = PendingEaches(
             PendingEach(self.transfer, index, row.sources, shape)
@@ -101,6 +105,10 @@ class Plan:
     def _message(self, degree: int, vectors: Sequence[Array], first: int) -> Message:
         """Return the buffers of a message; `first` is the number of its first vector."""
         return Message(degree, [vector.shape for vector in vectors], vectors[0].dtype)
+
+    def _sets(self) -> tuple[list[Sequence[Message]], Callable[[], object] | None]:
+        """Return one or two sets of messages, and the call before their buffers are filled."""
+        return self._exchange.in_place()
 
     def _buffers(self, message: Message) -> MessageBuffers:
         """Return header, headers, the node's own vectors, and those of its neighbours."""
@@ -120,16 +128,12 @@ class Plan:
 
     def _fill(self, *vectors: Array) -> None:
         """Pack vectors of any dtype and memory layout; the kernels pack plain arrays themselves."""
-        for message, own in self._slices:
+        for message, own in zip(self._exchange.outgoing(), self._slices, strict=True):
             message.fill(self._node.iteration, self._node.stop_at, vectors[own])
 
     def silent(self) -> list[int]:
-        """Return the sources whose message of this iteration is not in the receive buffers."""
-        received = [
-            self._exchange.received_iterations(index) for index in range(len(self._messages))
-        ]
-        stale = np.any([each != self._node.iteration for each in received], axis=0)
-        return [j for j, late in zip(self.row.sources, stale, strict=True) if late]
+        """Return the neighbours that keep this node waiting in this iteration."""
+        return self._exchange.silent(self._node.iteration)
 
     def free(self) -> None:
         self._exchange.free()
@@ -176,6 +180,9 @@ class CompressedPlan(Plan):
         message = Message(degree, words, np.dtype(np.uint8))
         self._vectors[id(message)] = numbers
         return message
+
+    def _sets(self) -> tuple[list[Sequence[Message]], Callable[[], object] | None]:
+        return [self._messages], None  # payloads are decoded from the receive buffers
 
     def _buffers(self, message: Message) -> MessageBuffers:
         numbers = self._vectors[id(message)]

@@ -9,12 +9,13 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from .exchange import EXCHANGES, HEADER_WORDS, Exchange, Message
+from .exchange import EXCHANGES
+from .message import HEADER_WORDS, Exchange, Message
 from .node import Node
 
 Array = NDArray[Any]
 
-AUTO_CANDIDATES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p")
+AUTO_CANDIDATES = ("neighbor", "persistent", "nonblocking", "p2p", "persistent-p2p", "shared")
 """The exchanges that `--exchange auto` chooses from; the others exist to be measured."""
 
 
@@ -32,10 +33,13 @@ class ExchangeTimer:
             (row, [Message(len(row.sources), [shape] * count, double) for count in counts])
             for row in node.row.layers
         ]
-        self._exchanges = [
-            exchange_class(comm, messages, row)
-            for comm, (row, messages) in zip(node.graph_comms, self._layers, strict=True)
-        ]
+        self._exchanges: list[Exchange] = []
+        try:
+            for comm, (row, messages) in zip(node.graph_comms, self._layers, strict=True):
+                self._exchanges.append(exchange_class(comm, messages, row))
+        except UserError:  # on all ranks: there is no room for another layer
+            self.free()
+            raise
         self._indices = range(len(counts))
 
     def check(self, mark: int) -> None:
@@ -84,21 +88,23 @@ class ExchangeTimer:
 
 
 def unavailable_reason(
-    node: Node, exchange_class: type[Exchange], trial: bool = True
+    node: Node, exchange_class: type[Exchange], trial: bool = True, payload: int = 16
 ) -> str | None:
-    """Return why this MPI library cannot do the exchange, or None if it can.
+    """Return why this machine cannot do the exchange of `payload` bytes, or None if it can.
 
     Collective: every rank calls it, and all get the same answer. With `trial` one exchange is made
     and checked; without, only its buffers and requests are.
     """
     reason = None
     try:
-        timer = ExchangeTimer(node, exchange_class, 16)
+        timer = ExchangeTimer(node, exchange_class, payload)
         if trial:
             timer.check(1)
         timer.free()
     except (NotImplementedError, MPI.Exception) as error:
         reason = f"this MPI library lacks a call: {_text_of(error, exchange_class.needs)}"
+    except UserError as error:  # there is no room for it
+        reason = str(error)
     return next(filter(None, node.world.allgather(reason)), None)
 
 
@@ -125,7 +131,7 @@ def fastest_exchange(
     missing: dict[str, str] = {}
     timers: dict[str, ExchangeTimer] = {}
     for name in AUTO_CANDIDATES:
-        reason = unavailable_reason(node, EXCHANGES[name])
+        reason = unavailable_reason(node, EXCHANGES[name], payload=payload)
         if reason is None:
             timers[name] = ExchangeTimer(node, EXCHANGES[name], payload)
             timers[name].seconds(3)
@@ -152,7 +158,7 @@ def choose_exchange(node: Node, auto: bool, payload: int) -> dict[str, Any]:
         node.exchange_class = EXCHANGES[chosen]
         return {"name": chosen, "auto": seconds, "missing": missing}
     name = next(name for name, each in EXCHANGES.items() if each is node.exchange_class)
-    reason = unavailable_reason(node, node.exchange_class, trial=False)
+    reason = unavailable_reason(node, node.exchange_class, trial=False, payload=payload)
     if reason is not None:
         raise UserError(f"exchange {name} cannot be used here: {reason}")
     return {"name": name}

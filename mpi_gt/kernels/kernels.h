@@ -150,6 +150,9 @@ PyObject *pending_wait(PyObject *pending);
 extern PyTypeObject NextGradientType;
 PyObject *next_gradient_full(PyObject *grad, PyObject *x);
 
+/* shared/words.c */
+extern PyTypeObject WordsType;
+
 /* draws.c */
 extern PyTypeObject WindowType;
 const void *window_data(PyObject *window, PyObject *t, PyArrayObject *model);

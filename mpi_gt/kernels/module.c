@@ -26,7 +26,8 @@ static struct PyModuleDef definition = {
 
 static PyTypeObject *types[] = {
     &ProgramType, &ReplayType, &TimedType,      &NodeCountersType, &TransferType, &PendingMixType,
-    &MixType,     &WindowType, &NextGradientType, &HuberType,    NULL};
+    &MixType,     &WindowType, &NextGradientType, &HuberType,    &WordsType,
+    NULL};
 
 PyMODINIT_FUNC PyInit__c(void) {
     import_array();

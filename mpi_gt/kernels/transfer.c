@@ -46,45 +46,52 @@ PyTypeObject NodeCountersType = {
 };
 
 typedef struct {
-    PyArrayObject *headers; /* (neighbours, 2), as received */
-    char *header;           /* as sent */
+    const void **headers; /* as received, one per neighbour */
+    char *header;         /* as sent */
     int arrived;
 } MessageBuffers;
 
 typedef struct {
     PyArrayObject *own; /* the vector in the send buffer */
-    PyArrayObject *theirs; /* the vector as received, one row per neighbour */
     const void **rows;  /* the vectors to add up, in rank order */
     const void *weights; /* of these */
     int message;
-    Pool results;
 } Part;
+
+/* The buffers of one exchange. */
+typedef struct {
+    PyObject *buffers; /* a tuple that keeps the arrays of all messages alive */
+    int messages_used, parts_used;
+    MessageBuffers *messages;
+    Part *parts;
+    const void **rows, **headers;
+} Side;
 
 struct Transfer {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     NodeCounters *node;
     PyObject *plan, *start, *finish, *fill, *results;
-    PyObject *buffers; /* a tuple that keeps the arrays of all messages alive */
+    PyObject *prepare; /* called before the buffers are filled again, or NULL */
     PyArrayObject *weights, *stamps;
+    npy_intp place; /* of the node's own vector among all */
     long long before, after; /* codes of stamps */
     long long bytes, calls;
     unsigned long long pending; /* one bit per result that was not waited for yet */
-    int messages_used, parts_used;
-    MessageBuffers *messages;
-    Part *parts;
-    const void **rows;
+    Side sides[2]; /* two if the exchanges use two sets of buffers in turn */
+    Side *side, *next; /* of the last exchange, and of the next one */
+    Pool pools[MOST_VECTORS]; /* of the results */
 };
 
-int transfer_vectors(Transfer *self) { return self->parts_used; }
+int transfer_vectors(Transfer *self) { return self->side->parts_used; }
 int transfer_is_pending(Transfer *self) { return self->pending != 0; }
 
 /* Return whether the vectors have the number and the shapes that the transfer was made for. */
 int transfer_fits(Transfer *self, PyObject *const *vectors, Py_ssize_t count) {
-    if (count != self->parts_used) return 0;
+    if (count != self->side->parts_used) return 0;
     for (Py_ssize_t i = 0; i < count; i++)
         if (!PyArray_Check(vectors[i]) ||
-            !same_shape((PyArrayObject *)vectors[i], self->parts[i].own))
+            !same_shape((PyArrayObject *)vectors[i], self->side->parts[i].own))
             return 0;
     return 1;
 }
@@ -102,17 +109,18 @@ static int call_waiting(Transfer *self, PyObject *function, PyObject *argument) 
 
 /* Copy header and vectors into the send buffers; `fill` does it unless all vectors are plain. */
 static int pack(Transfer *self, PyObject *const *vectors) {
-    for (int i = 0; i < self->parts_used; i++)
-        if (!is_alike(vectors[i], self->parts[i].own)) {
-            PyObject *done = PyObject_Vectorcall(self->fill, vectors, self->parts_used, NULL);
+    Side *side = self->next;
+    for (int i = 0; i < side->parts_used; i++)
+        if (!is_alike(vectors[i], side->parts[i].own)) {
+            PyObject *done = PyObject_Vectorcall(self->fill, vectors, side->parts_used, NULL);
             Py_XDECREF(done);
             return done ? 0 : -1;
         }
     long long header[] = {self->node->iteration, self->node->stop_at};
-    for (int i = 0; i < self->messages_used; i++)
-        memcpy(self->messages[i].header, header, HEADER_BYTES);
-    for (int i = 0; i < self->parts_used; i++) {
-        PyArrayObject *own = self->parts[i].own;
+    for (int i = 0; i < side->messages_used; i++)
+        memcpy(side->messages[i].header, header, HEADER_BYTES);
+    for (int i = 0; i < side->parts_used; i++) {
+        PyArrayObject *own = side->parts[i].own;
         memcpy(PyArray_DATA(own), PyArray_DATA((PyArrayObject *)vectors[i]), PyArray_NBYTES(own));
     }
     return 0;
@@ -121,25 +129,41 @@ static int pack(Transfer *self, PyObject *const *vectors) {
 /* transfer(vector, ...): send the vectors to the neighbours; return the pending results. */
 PyObject *transfer_call(PyObject *thing, PyObject *const *vectors, size_t count, PyObject *names) {
     Transfer *self = (Transfer *)thing;
-    if (names || PyVectorcall_NARGS(count) != self->parts_used || !self->plan) {
-        PyErr_Format(PyExc_TypeError, "this transfer takes %d vectors", self->parts_used);
+    int vectors_used = self->side->parts_used;
+    if (names || PyVectorcall_NARGS(count) != vectors_used || !self->plan) {
+        PyErr_Format(PyExc_TypeError, "this transfer takes %d vectors", vectors_used);
         return NULL;
     }
     if (self->stamps && add_stamp(self->stamps, self->before)) return NULL;
-    if (pack(self, vectors)) return NULL;
     self->node->waits++;
-    if (call_waiting(self, self->start, NULL)) return NULL;
-    for (int i = 0; i < self->messages_used; i++) self->messages[i].arrived = 0;
-    self->pending = ~0ULL >> (64 - self->parts_used);
+    if (self->prepare && call_waiting(self, self->prepare, NULL)) return NULL;
+    if (pack(self, vectors) || call_waiting(self, self->start, NULL)) return NULL;
+    Side *other = self->sides + (self->next == self->sides);
+    self->side = self->next;
+    if (other->buffers) self->next = other;
+    for (int i = 0; i < self->side->messages_used; i++) self->side->messages[i].arrived = 0;
+    self->pending = ~0ULL >> (64 - vectors_used);
     self->node->bytes_sent += self->bytes;
     self->calls++;
     if (self->stamps && add_stamp(self->stamps, self->after)) return NULL;
     return Py_NewRef(self->results ? self->results : Py_None);
 }
 
+/* Return a new array with a copy of all rows but the one at `place`. */
+static PyArrayObject *stack_rows(const void **rows, npy_intp count, npy_intp place, npy_intp length,
+                                 int type) {
+    npy_intp shape[] = {place < count ? count - 1 : count, length};
+    PyArrayObject *made = (PyArrayObject *)PyArray_SimpleNew(2, shape, type);
+    for (npy_intp at = 0, row = 0; made && at < count; at++)
+        if (at != place)
+            memcpy(PyArray_GETPTR1(made, row++), rows[at], length * PyArray_ITEMSIZE(made));
+    return made;
+}
+
 /* Wait for a message from all neighbours, unless it has arrived, and check its headers. */
 static int receive(Transfer *self, int which) {
-    MessageBuffers *message = self->messages + which;
+    MessageBuffers *message = self->side->messages + which;
+    npy_intp neighbours = PyArray_DIM(self->weights, 1) - 1;
     if (message->arrived) return 0;
     if (self->finish != Py_None) {
         PyObject *number = PyLong_FromLong(which);
@@ -148,10 +172,14 @@ static int receive(Transfer *self, int which) {
         if (failed) return -1;
     }
     message->arrived = 1;
-    for (npy_intp row = 0; row < PyArray_DIM(message->headers, 0); row++)
-        if (memcmp(PyArray_GETPTR1(message->headers, row), message->header, HEADER_BYTES)) {
-            PyObject *done = PyObject_CallMethod((PyObject *)self->node, "check_headers", "O",
-                                                 message->headers);
+    for (npy_intp row = 0; row < neighbours; row++)
+        if (memcmp(message->headers[row], message->header, HEADER_BYTES)) {
+            PyArrayObject *all = stack_rows(message->headers, neighbours, neighbours,
+                                            HEADER_BYTES / 8, NPY_INT64);
+            PyObject *done = all ? PyObject_CallMethod((PyObject *)self->node, "check_headers",
+                                                       "O", all)
+                                 : NULL;
+            Py_XDECREF(all);
             Py_XDECREF(done);
             return done ? 0 : -1;
         }
@@ -166,14 +194,14 @@ static int await_vector(Transfer *self, int index) {
     }
     self->pending ^= 1ULL << index;
     if (self->stamps && add_stamp(self->stamps, self->before)) return -1;
-    return receive(self, self->parts[index].message);
+    return receive(self, self->side->parts[index].message);
 }
 
 /* Wait for vector `index` from every neighbour, and return the mixed vector. */
 PyObject *transfer_collect(Transfer *self, int index) {
     if (await_vector(self, index)) return NULL;
-    Part *part = self->parts + index;
-    PyArrayObject *total = pool_take(&part->results, part->own);
+    Part *part = self->side->parts + index;
+    PyArrayObject *total = pool_take(self->pools + index, part->own);
     if (!total) return NULL;
     combine_rows(total, part->rows, part->weights, PyArray_DIM(self->weights, 1));
     if (self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(total);
@@ -186,14 +214,16 @@ static PyObject *transfer_receive(PyObject *thing, PyObject *argument) {
     Transfer *self = (Transfer *)thing;
     long index = PyLong_AsLong(argument);
     if (index == -1 && PyErr_Occurred()) return NULL;
-    if (index < 0 || index >= self->parts_used) {
+    if (index < 0 || index >= self->side->parts_used) {
         PyErr_SetString(PyExc_ValueError, "the transfer has no such vector");
         return NULL;
     }
     if (await_vector(self, (int)index)) return NULL;
-    PyObject *copy = PyArray_NewCopy(self->parts[index].theirs, NPY_CORDER);
+    Part *part = self->side->parts + index;
+    PyArrayObject *copy = stack_rows(part->rows, PyArray_DIM(self->weights, 1), self->place,
+                                     PyArray_SIZE(part->own), PyArray_TYPE(part->own));
     if (copy && self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(copy);
-    return copy;
+    return (PyObject *)copy;
 }
 
 /* transfer.watch(stamps, before, after): from now on, stamp the time when packing and adding up
@@ -212,49 +242,109 @@ static PyObject *transfer_watch(PyObject *thing, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static int read_message(Transfer *self, PyObject *from, npy_intp place) {
+/* Store where the rows begin: of an array, or of a sequence of arrays of one dimension. All have the
+   type and length; the one at `place` is left out. Return whether they have. */
+static int find_rows(PyObject *from, npy_intp count, npy_intp place, int type, npy_intp length,
+                     const void **rows) {
+    PyObject *given = PySequence_Tuple(from);
+    int fits = given && PyTuple_GET_SIZE(given) == count - (place < count);
+    for (npy_intp at = 0, next = 0; fits && at < count; at++) {
+        if (at == place) continue;
+        PyArrayObject *row = (PyArrayObject *)PyTuple_GET_ITEM(given, next++);
+        fits = PyArray_CheckExact((PyObject *)row) && PyArray_NDIM(row) == 1 &&
+               PyArray_EquivTypenums(PyArray_TYPE(row), type) && PyArray_SIZE(row) == length &&
+               PyArray_ISCARRAY_RO(row);
+        rows[at] = PyArray_DATA(row);
+    }
+    Py_XDECREF(given);
+    return fits;
+}
+
+static int read_message(Transfer *self, Side *side, PyObject *from) {
     PyObject *header, *headers, *slots, *received;
-    if (!PyArg_ParseTuple(from, "O!O!O!O!", &PyArray_Type, &header, &PyArray_Type, &headers,
-                          &PyTuple_Type, &slots, &PyTuple_Type, &received))
+    if (!PyArg_ParseTuple(from, "O!OO!O!", &PyArray_Type, &header, &headers, &PyTuple_Type, &slots,
+                          &PyTuple_Type, &received))
         return -1;
-    npy_intp neighbours = PyArray_DIM(self->weights, 1) - 1;
+    npy_intp terms = PyArray_DIM(self->weights, 1), neighbours = terms - 1;
+    MessageBuffers *message = side->messages + side->messages_used;
+    message->header = PyArray_DATA((PyArrayObject *)header);
+    message->headers = side->headers + side->messages_used * neighbours;
     int type = PyArray_TYPE(self->weights);
     int fits = PyArray_NBYTES((PyArrayObject *)header) == HEADER_BYTES &&
                PyArray_ISCARRAY((PyArrayObject *)header) &&
-               PyArray_NDIM((PyArrayObject *)headers) == 2 &&
-               PyArray_DIM((PyArrayObject *)headers, 0) == neighbours &&
-               PyArray_DIM((PyArrayObject *)headers, 1) * 8 == HEADER_BYTES &&
-               PyArray_ISINTEGER((PyArrayObject *)headers) &&
-               PyArray_ITEMSIZE((PyArrayObject *)headers) == 8 &&
-               (neighbours == 0 || PyArray_STRIDE((PyArrayObject *)headers, 1) == 8) &&
-               PyTuple_GET_SIZE(slots) == PyTuple_GET_SIZE(received);
-    self->messages[self->messages_used] =
-        (MessageBuffers){(PyArrayObject *)headers, PyArray_DATA((PyArrayObject *)header), 0};
+               PyTuple_GET_SIZE(slots) == PyTuple_GET_SIZE(received) &&
+               find_rows(headers, neighbours, neighbours, NPY_INT64, HEADER_BYTES / 8,
+                         message->headers);
     for (Py_ssize_t i = 0; fits && i < PyTuple_GET_SIZE(slots); i++) {
         PyArrayObject *own = (PyArrayObject *)PyTuple_GET_ITEM(slots, i);
-        PyArrayObject *theirs = (PyArrayObject *)PyTuple_GET_ITEM(received, i);
-        fits = self->parts_used < MOST_VECTORS && is_plain((PyObject *)own) &&
-               PyArray_ISWRITEABLE(own) && PyArray_CheckExact((PyObject *)theirs) &&
-               PyArray_ISBEHAVED_RO(theirs) &&
-               PyArray_TYPE(own) == type && PyArray_TYPE(theirs) == type &&
-               PyArray_NDIM(theirs) == 2 && PyArray_DIM(theirs, 0) == neighbours &&
-               PyArray_DIM(theirs, 1) == PyArray_SIZE(own) &&
-               (neighbours == 0 || PyArray_SIZE(own) < 2 ||
-                PyArray_STRIDE(theirs, 1) == PyArray_ITEMSIZE(theirs));
+        const void **rows = side->rows + side->parts_used * terms;
+        fits = side->parts_used < MOST_VECTORS && is_plain((PyObject *)own) &&
+               PyArray_ISWRITEABLE(own) && PyArray_TYPE(own) == type &&
+               find_rows(PyTuple_GET_ITEM(received, i), terms, self->place, type,
+                         PyArray_SIZE(own), rows);
         if (!fits) break;
-        const void **rows = self->rows + self->parts_used * (neighbours + 1);
+        rows[self->place] = PyArray_DATA(own);
         npy_intp last = PyArray_DIM(self->weights, 0) - 1;
         const void *weights =
-            PyArray_GETPTR1(self->weights, self->parts_used < last ? self->parts_used : last);
-        for (npy_intp row = 0, at = 0; at <= neighbours; at++)
-            rows[at] = at == place ? PyArray_DATA(own) : PyArray_GETPTR1(theirs, row++);
-        self->parts[self->parts_used++] =
-            (Part){.own = own, .theirs = theirs, .rows = rows, .weights = weights,
-                   .message = self->messages_used};
+            PyArray_GETPTR1(self->weights, side->parts_used < last ? side->parts_used : last);
+        side->parts[side->parts_used++] = (Part){
+            .own = own, .rows = rows, .weights = weights, .message = side->messages_used};
     }
-    if (!fits) PyErr_SetString(PyExc_ValueError, "the buffers of a message do not match");
-    self->messages_used++;
+    if (!fits && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the buffers of a message do not match");
+    side->messages_used++;
     return fits ? 0 : -1;
+}
+
+/* Read the buffers of all messages. */
+static int read_side(Transfer *self, Side *side, PyObject *messages) {
+    npy_intp terms = PyArray_DIM(self->weights, 1), count = PyTuple_GET_SIZE(messages);
+    side->buffers = Py_NewRef(messages);
+    side->messages = PyMem_Calloc(count + 1, sizeof(MessageBuffers));
+    side->parts = PyMem_Calloc(MOST_VECTORS, sizeof(Part));
+    side->rows = PyMem_Calloc(MOST_VECTORS * terms, sizeof(void *));
+    side->headers = PyMem_Calloc(count * terms + 1, sizeof(void *));
+    if (!side->messages || !side->parts || !side->rows || !side->headers) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (npy_intp i = 0; i < count; i++)
+        if (read_message(self, side, PyTuple_GET_ITEM(messages, i))) return -1;
+    if (!side->parts_used) PyErr_SetString(PyExc_ValueError, "a transfer needs at least one vector");
+    return side->parts_used ? 0 : -1;
+}
+
+static void free_side(Side *side) {
+    Py_CLEAR(side->buffers);
+    PyMem_Free(side->messages);
+    PyMem_Free(side->parts);
+    PyMem_Free(side->rows);
+    PyMem_Free(side->headers);
+    *side = (Side){0};
+}
+
+/* transfer.alternate(messages, prepare): from now on use these buffers and the first ones in turn,
+   and call prepare(), unless it is None, before they are filled. */
+static PyObject *transfer_alternate(PyObject *thing, PyObject *arguments) {
+    Transfer *self = (Transfer *)thing;
+    PyObject *messages, *prepare;
+    if (!PyArg_ParseTuple(arguments, "O!O", &PyTuple_Type, &messages, &prepare)) return NULL;
+    Side *other = self->sides + 1;
+    if (other->buffers) {
+        PyErr_SetString(PyExc_RuntimeError, "the transfer has two sets of buffers already");
+        return NULL;
+    }
+    int failed = read_side(self, other, messages);
+    if (!failed && other->parts_used != self->sides->parts_used) {
+        PyErr_SetString(PyExc_ValueError, "the other messages have another number of vectors");
+        failed = 1;
+    }
+    if (failed) {
+        free_side(other);
+        return NULL;
+    }
+    if (prepare != Py_None) Py_XSETREF(self->prepare, Py_NewRef(prepare));
+    Py_RETURN_NONE;
 }
 
 /* Transfer(node, plan, messages, weights, place, bytes, start, finish, fill): messages are tuples
@@ -282,24 +372,14 @@ static PyObject *transfer_new(PyTypeObject *type, PyObject *arguments, PyObject 
     if (!self) return NULL;
     self->vectorcall = transfer_call;
     self->node = (NodeCounters *)Py_NewRef(node);
-    self->plan = Py_NewRef(plan), self->buffers = Py_NewRef(messages);
+    self->plan = Py_NewRef(plan);
+    self->place = place;
     self->weights = (PyArrayObject *)Py_NewRef(weights);
     self->start = Py_NewRef(start), self->finish = Py_NewRef(finish), self->fill = Py_NewRef(fill);
     self->results = Py_NewRef(Py_None);
     self->bytes = bytes;
-    self->messages = PyMem_Calloc(PyTuple_GET_SIZE(messages) + 1, sizeof(MessageBuffers));
-    self->parts = PyMem_Calloc(MOST_VECTORS, sizeof(Part));
-    self->rows = PyMem_Calloc(MOST_VECTORS * terms, sizeof(void *));
-    if (!self->messages || !self->parts || !self->rows) {
-        PyErr_NoMemory();
-        Py_CLEAR(self);
-    }
-    for (Py_ssize_t i = 0; self && i < PyTuple_GET_SIZE(messages); i++)
-        if (read_message(self, PyTuple_GET_ITEM(messages, i), place)) Py_CLEAR(self);
-    if (self && !self->parts_used) {
-        PyErr_SetString(PyExc_ValueError, "a transfer needs at least one vector");
-        Py_CLEAR(self);
-    }
+    self->side = self->next = self->sides;
+    if (read_side(self, self->sides, messages)) Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -310,6 +390,7 @@ static int transfer_traverse(PyObject *thing, visitproc visit, void *arg) {
     Py_VISIT(self->start);
     Py_VISIT(self->finish);
     Py_VISIT(self->fill);
+    Py_VISIT(self->prepare);
     Py_VISIT(self->results);
     return 0;
 }
@@ -324,6 +405,7 @@ static int transfer_clear(PyObject *thing) {
     Py_CLEAR(self->start);
     Py_CLEAR(self->finish);
     Py_CLEAR(self->fill);
+    Py_CLEAR(self->prepare);
     return 0;
 }
 
@@ -332,13 +414,10 @@ static void transfer_free(PyObject *thing) {
     PyObject_GC_UnTrack(thing);
     transfer_clear(thing);
     Py_XDECREF(self->node);
-    Py_XDECREF(self->buffers);
     Py_XDECREF(self->weights);
     Py_XDECREF(self->stamps);
-    for (int i = 0; i < self->parts_used; i++) pool_free(&self->parts[i].results);
-    PyMem_Free(self->messages);
-    PyMem_Free(self->parts);
-    PyMem_Free(self->rows);
+    for (int i = 0; i < 2; i++) free_side(self->sides + i);
+    for (int i = 0; i < MOST_VECTORS; i++) pool_free(self->pools + i);
     Py_TYPE(thing)->tp_free(thing);
 }
 
@@ -351,6 +430,8 @@ static PyMemberDef transfer_members[] = {
 static PyMethodDef transfer_methods[] = {
     {"watch", transfer_watch, METH_VARARGS,
      "watch(stamps, before, after): stamp the time when packing and adding up begin and end."},
+    {"alternate", transfer_alternate, METH_VARARGS,
+     "alternate(messages, prepare): use these buffers and the first ones in turn."},
     {"receive", transfer_receive, METH_O,
      "receive(index): wait for that vector from all neighbours; return one row for each."},
     {NULL, NULL, 0, NULL}};

@@ -29,6 +29,7 @@ INIT = "init"  # in there: made by a rank of MPICH before MPI_Init
 RECORD = "record"  # in there as well: the file in the run directory that names this launch
 # the names of MPICH's segments: what all segments of one run have in common, and a number
 SEGMENT = re.compile(r"(mpich_(?:shm|vci)_[0-9a-f]+_)\d+")
+WINDOW = re.compile(r"mpich_shar_tmp\w+")  # of MPICH as well, until all ranks have mapped it
 SESSION = re.compile(r"(?:ompi|prted)\.(\d+)")  # the folder of the mpirun with that number
 FIRST_SPACE = "pid:[4026531836]"  # of Linux, in which all processes have numbers
 PATIENCE = 3  # seconds that the ranks of a killed mpirun may need to end
@@ -141,14 +142,18 @@ def _remove_noted(notes: dict[str, Any]) -> None:
 
 
 def _remove_unnoted(folder: Path) -> None:
-    """Remove the segments of ranks that were killed in MPI_Init, before they could note them."""
+    """Remove the segments of ranks that were killed in MPI_Init, before they could note them.
+
+    Shared windows are never noted: they have a name for about a millisecond.
+    """
     try:
         begin = (folder / INIT).stat().st_mtime
     except OSError:
         return  # not MPICH, or killed before
-    if (folder / NOTES).exists() or not _sees_all():
+    if not _sees_all():
         return
-    found = [path for path in MEMORY.iterdir() if SEGMENT.fullmatch(path.name)]
+    kinds = (WINDOW,) if (folder / NOTES).exists() else (WINDOW, SEGMENT)
+    found = [path for path in MEMORY.iterdir() if any(kind.fullmatch(path.name) for kind in kinds)]
     recent = {str(path) for path in found if _made_since(path, begin)}
     for name in recent and recent - _used_files():
         with contextlib.suppress(OSError):

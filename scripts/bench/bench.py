@@ -39,31 +39,32 @@ class Bench:
         """Call both sides by turns, and compare them."""
         return compared([(first(), second()) for _ in range(self.pairs)])
 
-    def huber(self, seeds: int) -> Row:
-        """Compare the time per iteration with C; a run counts by the median of its twentieths."""
+    def huber(self, seeds: int, exchange: str = "neighbor", *how: str) -> Row:
+        """Compare the time per iteration with C; a run counts by the median of its twentieths.
+
+        With "shared", C goes through a shared window as well.
+        """
         iterations = (400 if seeds > 1 else 2000) * (1 if self.quick else 5)
         folder = self.place.work / f"huber-{seeds}"
         write_huber(folder, self.ranks, seeds, noise=True)
-        return {
-            "unit": "us",
-            **self.alternately(
-                lambda: (
-                    1e6
-                    * statistics.median(self.place.ours(self.ranks, iterations, f"--seeds={seeds}"))
-                ),
-                lambda: (
-                    1e6 * statistics.median(self.place.c("huber", self.ranks, folder, iterations))
-                ),
-            ),
-        }
+        options = (f"--seeds={seeds}", f"--exchange={exchange}")
 
-    def mix(self, size: int) -> Row:
+        def ours() -> float:
+            return 1e6 * statistics.median(self.place.ours(self.ranks, iterations, *options))
+
+        def theirs() -> float:
+            times = self.place.c("huber", self.ranks, folder, iterations, *how)
+            return 1e6 * statistics.median(times)
+
+        return {"unit": "us", **self.alternately(ours, theirs)}
+
+    def mix(self, size: int, exchange: str = "neighbor") -> Row:
         """Compare the time to mix a vector of `size` bytes with C."""
         dim = size // 8
         iterations = max(20, (200 if self.quick else 2000) * 12_500 // size // 20 * 20)
         folder = self.place.work / f"mix-{size}"
         write_mix(folder, self.ranks, dim)
-        words = ["mix", str(folder), str(dim), str(iterations), GRAPH]
+        words = ["mix", str(folder), str(dim), str(iterations), GRAPH, exchange]
 
         def ours() -> float:
             return 1e6 * statistics.median([float(word) for word in self.worker(*words).split()])
@@ -154,6 +155,18 @@ class Bench:
                       self.seeds_together),
             "mix-125kB": ("mix of 125 kB / C", "<= 1.5", lambda: self.mix(125_000)),
             "mix-1.25MB": ("mix of 1.25 MB / C", "<= 1.5", lambda: self.mix(1_250_000)),
+            "shared-1": ("Huber, 1 seed, shared: iteration / C by the collective", "<= 1",
+                         lambda: self.huber(1, "shared")),
+            "shared-50": ("Huber, 50 seeds, shared: iteration / C by the collective", "<= 0.7",
+                          lambda: self.huber(50, "shared")),
+            "window-1": ("Huber, 1 seed, shared: iteration / C through a window", "<= 2.5",
+                         lambda: self.huber(1, "shared", "shared")),
+            "window-50": ("Huber, 50 seeds, shared: iteration / C through a window", "<= 1.25",
+                          lambda: self.huber(50, "shared", "shared")),
+            "shared-125kB": ("mix of 125 kB, shared / C by the collective", "<= 0.25",
+                             lambda: self.mix(125_000, "shared")),
+            "shared-1.25MB": ("mix of 1.25 MB, shared / C by the collective", "<= 0.4",
+                              lambda: self.mix(1_250_000, "shared")),
             "softmax-1": ("MNIST gradient, 1 seed / its gather and products", "<= 2",
                           lambda: self.local(gradient, 1)),
             "softmax-10": ("MNIST gradient, 10 seeds / the same", "<= 2",
@@ -181,9 +194,13 @@ class Bench:
         folder = self.place.work / "equal"
         write_huber(folder, self.ranks, 3, noise=False)
         self.place.c("huber", self.ranks, folder, 200)
+        by_collective = read_reference(folder, self.ranks, 3, 10)
+        self.place.c("huber", self.ranks, folder, 200, "shared")
+        if not np.array_equal(read_reference(folder, self.ranks, 3, 10), by_collective):
+            sys.exit("bench: the C program has another x through the window")
         self.place.mpi_gt(self.ranks, "--problem=huber:noise=0", "--iterations=200", "--seeds=3")
         with np.load(self.place.out / "final.npz") as final:
-            difference = np.abs(final["x"] - read_reference(folder, self.ranks, 3, 10)).max()
+            difference = np.abs(final["x"] - by_collective).max()
         if not difference <= TOLERANCE:
             sys.exit(f"bench: the x of the C program differs from mpi-gt's by {difference:.1e}")
         return float(difference)

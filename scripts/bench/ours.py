@@ -11,7 +11,8 @@ ours.py profile ITERATIONS                  processor seconds per iteration with
 ours.py methods TURNS ITERATIONS SEEDS PROBLEM METHOD...
                                             root prints the seconds per iteration of the methods,
                                             one line per turn
-ours.py mix FOLDER DIM ITERATIONS GRAPH     root prints the seconds per iteration of each
+ours.py mix FOLDER DIM ITERATIONS GRAPH EXCHANGE
+                                            root prints the seconds per iteration of each
                                             twentieth; x goes to FOLDER/ours-RANK.bin
 """
 
@@ -52,7 +53,7 @@ def timed_run(arguments: list[str]) -> int:
     return main(["run", *arguments])
 
 
-def timed_mix(folder: str, dim: int, iterations: int, graph: str) -> None:
+def timed_mix(folder: str, dim: int, iterations: int, graph: str, exchange: str) -> None:
     """Time `mix` of one vector with nothing else in the loop."""
     import numpy as np
     from mpi4py import MPI
@@ -63,7 +64,7 @@ def timed_mix(folder: str, dim: int, iterations: int, graph: str) -> None:
 
     comm = MPI.COMM_WORLD
     row = build_network(graph, None, comm.size).row(comm.rank)
-    node = Node(comm, row, EXCHANGES["neighbor"])
+    node = Node(comm, row, EXCHANGES[exchange])
     place = sum(j < comm.rank for j in row.neighbours)
     z = (np.arange(dim) % 7 + place).astype(float)[np.newaxis]
     node.mix(z).wait()  # the first call makes the plan
@@ -229,4 +230,4 @@ if __name__ == "__main__":
     elif kind == "profile":
         timed_profile(int(rest[0]))
     else:
-        timed_mix(rest[0], int(rest[1]), int(rest[2]), rest[3])
+        timed_mix(rest[0], int(rest[1]), int(rest[2]), *rest[3:])

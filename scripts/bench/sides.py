@@ -55,9 +55,9 @@ class Machine:
         command = [*launcher, *words]
         return run(command, self.environment(n))
 
-    def c(self, kind: str, n: int, folder: Path, iterations: int) -> list[float]:
+    def c(self, kind: str, n: int, folder: Path, iterations: int, *how: str) -> list[float]:
         """Return the seconds per iteration of the C program, for each twentieth of its loop."""
-        words = [str(self.reference), kind, str(folder), str(iterations)]
+        words = [str(self.reference), kind, str(folder), str(iterations), *how]
         return [float(line) for line in self.on_ranks(n, *words).split()]
 
     def ours(self, n: int, iterations: int, *options: str) -> list[float]:

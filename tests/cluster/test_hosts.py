@@ -35,6 +35,15 @@ def test_a_run_over_four_hosts_has_the_bits_of_one_machine(
     assert {path.name for path in tmp_path.iterdir()} == {"hosts", "run"}  # nothing left over
 
 
+def test_shared_memory_within_hosts_and_messages_between_them(
+    mpi, on_h1, finish, hostfile, reference, tmp_path
+):
+    options = [*OPTIONS, "--exchange", "shared"]
+    run_on_hosts(mpi, on_h1, finish, hostfile, tmp_path / "run", *options)
+    assert facts(tmp_path / "run")["exchange"] == {"name": "shared"}
+    assert_same_bits(tmp_path / "run", reference(*OPTIONS))
+
+
 def test_a_folder_with_spaces(mpi, on_h1, finish, hostfile, reference, tmp_path):
     """Open MPI hands the path of its files to the shells of the other hosts as it is."""
     folder = tmp_path / "my own environment"

@@ -5,7 +5,8 @@ import pytest
 
 from mpi_gt.comm.compressed_timing import CompressedTimer
 from mpi_gt.comm.compression import Encoder
-from mpi_gt.comm.exchange import EXCHANGES, HEADER_WORDS
+from mpi_gt.comm.exchange import EXCHANGES
+from mpi_gt.comm.message import HEADER_WORDS
 from mpi_gt.comm.node import Node
 from mpi_gt.comm.stacked import StackedNode
 from mpi_gt.compressors import make_compressor

@@ -99,6 +99,20 @@ def test_segments_of_ranks_killed_in_mpi_init_are_removed(sees_all, memory, run,
     assert [each.exists() for each in (earlier, own, used)] == [True, not sees_all, True]
 
 
+def test_a_window_of_ranks_killed_while_they_made_it_is_removed(memory, run, monkeypatch):
+    monkeypatch.setattr(remains, "_sees_all", lambda: True)
+    earlier, own, used = (memory / f"mpich_shar_tmp{each}" for each in ("aB3xyz", "b", "c"))
+    earlier.touch()
+    time.sleep(0.02)
+    folder, _, _ = make_launch(memory, run, "a1")  # with notes: MPI_Init was over
+    (folder / remains.INIT).touch()
+    time.sleep(0.02)
+    own.touch()
+    with used.open("w+b"):
+        remains.remove_remains(run, None)
+    assert [each.exists() for each in (earlier, own, used)] == [True, False, True]
+
+
 def test_folders_of_live_processes_and_of_others_stay(memory, run, tmp_path):
     names = (f"ompi.{os.getpid()}", "ompi.4194300", "precious")
     for name in names:

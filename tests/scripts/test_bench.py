@@ -25,11 +25,12 @@ def machine(sides, tmp_path, monkeypatch):
     return sides.Machine(tmp_path)
 
 
-def test_the_reference_does_the_same_iteration(sides, machine, tmp_path):
+@pytest.mark.parametrize(("how", "exchange"), [([], "neighbor"), (["shared"], "shared")])
+def test_the_reference_does_the_same_iteration(sides, machine, tmp_path, how, exchange):
     folder = tmp_path / "huber"
     sides.write_huber(folder, RANKS, 3, noise=False)
-    assert len(machine.c("huber", RANKS, folder, 100)) == sides.PARTS
-    options = ["--problem=huber:noise=0", "--seeds=3"]
+    assert len(machine.c("huber", RANKS, folder, 100, *how)) == sides.PARTS
+    options = ["--problem=huber:noise=0", "--seeds=3", f"--exchange={exchange}"]
     assert len(machine.ours(RANKS, 100, *options)) == sides.PARTS
     with np.load(tmp_path / "run" / "final.npz") as final:
         x = final["x"]
@@ -37,11 +38,12 @@ def test_the_reference_does_the_same_iteration(sides, machine, tmp_path):
     assert np.abs(x - sides.read_reference(folder, RANKS, 3, 10)).max() <= 1e-9
 
 
-def test_the_reference_mixes_the_same(sides, machine, tmp_path):
+@pytest.mark.parametrize(("how", "exchange"), [([], "neighbor"), (["shared"], "shared")])
+def test_the_reference_mixes_the_same(sides, machine, tmp_path, how, exchange):
     folder = tmp_path / "mix"
     sides.write_mix(folder, RANKS, 3000)
-    machine.c("mix", RANKS, folder, 20)
-    words = ["mix", str(folder), "3000", "20", sides.GRAPH]
+    machine.c("mix", RANKS, folder, 20, *how)
+    words = ["mix", str(folder), "3000", "20", sides.GRAPH, exchange]
     printed = machine.on_ranks(RANKS, sys.executable, str(BENCH / "ours.py"), *words)
     assert len(printed.split()) == sides.PARTS
     for rank, theirs in enumerate(sides.read_reference(folder, RANKS, 1, 3000)):

@@ -33,7 +33,7 @@ def test_ranks_have_the_bits_of_a_stacked_run(mpi, call, tmp_path):
     call(mpi.mpi_gt(*words, tmp_path / "stacked", "--stacked"))
     expected = outputs(tmp_path / "stacked")
     assert len(expected) >= len(METHODS)
-    for exchange in ("neighbor", "nonblocking"):
+    for exchange in ("neighbor", "nonblocking", "shared"):
         call(mpi.mpi_gt(*words, tmp_path / exchange, "--exchange", exchange))
         assert outputs(tmp_path / exchange) == expected
 

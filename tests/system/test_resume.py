@@ -135,7 +135,7 @@ def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
 
 def test_other_exchanges_stop_and_go_on(openmpi, call, tmp_path):
     """The run is stopped with each exchange and resumed with the next."""
-    exchanges = ["neighbor", "p2p", "persistent-p2p", "rma", "nonblocking", "pickle"]
+    exchanges = ["neighbor", "p2p", "shared", "persistent-p2p", "rma", "nonblocking", "pickle"]
     out = tmp_path / "run"
     at = 0
     for index, exchange in enumerate(exchanges):

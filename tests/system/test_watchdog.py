@@ -17,8 +17,9 @@ def test_the_watchdog_names_the_silent_neighbour(mpi, tmp_path):
     require_bark(mpi, "neighbor", tmp_path)
 
 
-def test_the_watchdog_of_another_exchange(openmpi, tmp_path):
-    require_bark(openmpi, "persistent-p2p", tmp_path)
+@pytest.mark.parametrize("exchange", ["persistent-p2p", "shared"])
+def test_the_watchdog_of_another_exchange(openmpi, exchange, tmp_path):
+    require_bark(openmpi, exchange, tmp_path)
 
 
 def require_bark(mpi, exchange, tmp_path):

@@ -110,7 +110,7 @@ def _channels() -> Registry:
 
 
 def _auto() -> None:
-    """Return the fastest of the first five, timed before the run."""
+    """Return the fastest of the first five and shared, timed before the run."""
 
 
 OWN_CLASS = "Your own class: module:Class, see `mpi-gt manual extending`."

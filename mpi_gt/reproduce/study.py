@@ -23,6 +23,7 @@ from ..rundir.metrics_csv import read_last_row
 from ..rundir.run_json import require_facts
 from ..spec import nearest, split_list
 from ..trial import cut_methods
+from .networks import configs_of
 from .tables import read_result, write_results
 
 OF_THE_PAPER = ("huber", "a9a", "covertype", "mnist")
@@ -76,19 +77,11 @@ class Study:
     def note(self) -> str:
         """The size of the study, and how it differs from the paper's experiment."""
         config = next(iter(self.runs.values()))
-        size = ", ".join(
-            [
-                counted(config.n or 0, "node"),
-                length_of(asdict(config)),
-                counted(config.seeds, "seed"),
-            ]
-        )
+        nodes, seeds = counted(config.n or 0, "node"), counted(config.seeds, "seed")
+        size = f"{nodes}, {length_of(asdict(config))}, {seeds}"
         if self.quick:
-            size += (
-                "; a quick look, not the full size"
-                if self.criterion
-                else ("; a quick look, not the paper's size")
-            )
+            full = "full" if self.criterion else "paper's"
+            size += f"; a quick look, not the {full} size"
         return f"{size}; changed: {self.changed}" if self.changed else size
 
     def pending(self) -> list[str]:
@@ -130,6 +123,7 @@ def make_study(
         title = f"{title}, {variant}"
     if quick:
         table.update(quick_table)
+    networks = table.pop("networks", None)
     own = options_of_table(table, f"{name}.toml")
     options = {**own, **overrides}
     different = [key for key in overrides if key != "data_dir" and overrides[key] != own.get(key)]
@@ -143,21 +137,26 @@ def make_study(
     directory = Path(out or Path("runs", f"reproduce-{name}{suffix}"))
     choice = [f"--variant {variant}"] * (variant != LITERAL) + ["--quick"] * quick
     command = " ".join(["mpi-gt reproduce", name, *choice, *flags])
-    methods = list(zip(config.entries(), split_list(config.algorithms or ""), strict=True))
+    methods = _methods(config) if networks is None else configs_of(networks, config, overrides)
     runs = {
-        entry.label: replace(
-            config,
-            algorithm=spec,
-            algorithms=None,
-            out=str(
-                directory / "".join(c if c.isalnum() or c in "-_" else "-" for c in entry.label)
-            ),
+        label: replace(
+            own_config,
+            out=str(directory / "".join(c if c.isalnum() or c in "-_" else "-" for c in label)),
             quiet=True,
             overwrite=True,
         )
-        for entry, spec in methods[: cut_methods(len(methods))]
+        for label, own_config in list(methods.items())[: cut_methods(len(methods))]
     }
     return Study(name, title, directory, runs, quick, command, changed, variant, criterion)
+
+
+def _methods(config: RunConfig) -> dict[str, RunConfig]:
+    """Return the run of each algorithm in the list of all, by label."""
+    specs = split_list(config.algorithms or "")
+    return {
+        entry.label: replace(config, algorithm=spec, algorithms=None)
+        for entry, spec in zip(config.entries(), specs, strict=True)
+    }
 
 
 def _flag(key: str, value: Any) -> str:

@@ -16,6 +16,7 @@ from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
 from ..rundir.run_json import planned_iterations, require_facts
 from ..rundir.summary import mean_of, tail_by_seed
 from ..spec import split
+from . import networks
 from .claims import REDUCED, TESTED, judge_all, judge_network, judge_variance_reduction
 from .compression import (
     AGAINST,
@@ -105,7 +106,14 @@ def write_results(study: "Study") -> list[Path]:
         },
     )
     write_text(target / "claims.json", json.dumps(claims, indent=2) + "\n")
-    write_text(target / "summary.md", _markdown(study, summary, claims, costs))
+    extra: list[str] = []
+    if costs:
+        seconds = {label: summary[label]["seconds_per_iteration"] for label in costs}
+        extra = ["", *cost_table(costs, seconds, compressors_of(study.runs))]
+    if study.variant == networks.VARIANT:
+        graphs = {label: run["graph"] for label, run in results.items() if label not in diverged}
+        extra = ["", *networks.network_table(sound, graphs)]
+    write_text(target / "summary.md", _markdown(study, summary, claims, extra))
     written = [
         target / name for name in ("metrics.csv", "summary.json", "summary.md", "claims.json")
     ]
@@ -123,6 +131,8 @@ def _claims(study: "Study", rows: list[dict[str, str]]) -> list[dict[str, Any]]:
     """Judge the claims about this variant; about most of them they are the paper's."""
     if study.variant == VARIANT:
         return judge_compression(rows, compressors_of(study.runs))
+    if study.variant == networks.VARIANT:
+        return networks.judge_networks(rows)
     if study.criterion and all(row[TESTED] for row in rows):
         return judge_network(rows)
     if REDUCED in study.runs and not study.criterion:
@@ -134,6 +144,8 @@ def _costs_drawn(study: "Study") -> tuple[str, str] | None:
     """Return what the figure has the gap against; None for the figure of the paper."""
     if study.variant == VARIANT:
         return AGAINST
+    if study.variant == networks.VARIANT:
+        return networks.AGAINST
     return ("gradients", "bytes") if study.budgeted else None
 
 
@@ -158,13 +170,10 @@ def _markdown(
     study: "Study",
     summary: Mapping[str, Any],
     claims: list[dict[str, Any]],
-    costs: Mapping[str, Any],
+    extra: list[str],
 ) -> str:
-    extra: list[str] = []
-    if costs:
-        seconds = {label: summary[label]["seconds_per_iteration"] for label in costs}
-        extra = ["", *cost_table(costs, seconds, compressors_of(study.runs))]
-    theirs = not (REDUCED in study.runs or study.variant == VARIANT or study.criterion)
+    ours = study.variant in (VARIANT, networks.VARIANT) or study.criterion
+    theirs = not (REDUCED in study.runs or ours)
     lines = [
         f"**{study.title}** ({study.note}). Mean over seeds and, in brackets, range over seeds of "
         "the mean over the last fifth of the logged iterations." + _note_on_stepsizes(study),

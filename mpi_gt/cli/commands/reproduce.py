@@ -37,7 +37,7 @@ def _add_arguments(parser: "Parser") -> None:
     parser.add_argument(
         "--variant",
         metavar="NAME",
-        help="literal (default), heterogeneous (huber), label-sorted (the datasets), "
+        help="literal (default), heterogeneous or networks (huber), label-sorted (the datasets), "
         "variance-reduced or compressed (a9a)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer seeds and iterations")

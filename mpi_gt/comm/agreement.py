@@ -37,10 +37,16 @@ def agreed_row(comm: MPI.Intracomm, row: Row) -> Row:
     Collective: every rank calls it. Raises UserError on all ranks unless every arc is known to both
     of its ends, and the weights sum to one.
     """
-    on_every_rank(comm, lambda: _require_sound(comm, row))
-    ours = _messages(row)
+    wrong = _reason_unsound(comm, row)
+    ours = {} if wrong else _messages(row)
     theirs = _exchanged(comm, ours)
-    on_every_rank(comm, lambda: _require_agreement(row, ours, theirs))
+
+    def check() -> None:
+        if wrong:
+            raise UserError(wrong)
+        _require_agreement(row, ours, theirs)
+
+    on_every_rank(comm, check)
     layers = tuple(
         replace(layer, places=tuple(int(theirs[j][k, PLACE_HERE]) for j in layer.targets))
         for k, layer in enumerate(row.layers)
@@ -48,21 +54,22 @@ def agreed_row(comm: MPI.Intracomm, row: Row) -> Row:
     return replace(row, layers=layers)
 
 
-def _require_sound(comm: MPI.Intracomm, row: Row) -> None:
-    """Raise UserError unless this rank's row makes sense by itself."""
+def _reason_unsound(comm: MPI.Intracomm, row: Row) -> str | None:
+    """Return why this rank's row makes no sense by itself; None if it does."""
     if row.node != comm.rank:
-        raise UserError(f"rank {comm.rank} was given the row of node {row.node}")
+        return f"rank {comm.rank} was given the row of node {row.node}"
     for layer in row.layers:
         for ends in filter(None, (layer.sources, layer.targets)):
             ordered = list(ends) == sorted(set(ends) - {row.node})
             if not ordered or min(ends) < 0 or max(ends) >= comm.size:
-                raise UserError(f"node {row.node} has the neighbours {list(ends)}, which is wrong")
+                return f"node {row.node} has the neighbours {list(ends)}, which is wrong"
         if bool(layer.sources) != bool(layer.targets):
             only = "sends" if layer.targets else "hears"
-            raise UserError(
+            return (
                 f"node {row.node} only {only} in a layer of the graph, and Open MPI's collectives "
                 "hang there: each node must both send and hear, or neither"
             )
+    return None
 
 
 def _messages(row: Row) -> dict[int, Array]:

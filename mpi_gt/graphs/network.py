@@ -5,7 +5,7 @@ A static graph is a network of one layer. A changing graph has several, and step
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,13 @@ class Turns:
             return 0
         if self.seed is None:
             return (t - 1) % self.layers
-        generator = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, t]))
-        return int(generator.integers(self.layers))
+        return _drawn(self.layers, self.seed, t)
+
+
+@lru_cache(maxsize=16)  # a step asks more than once
+def _drawn(layers: int, seed: int, t: int) -> int:
+    generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 0, t]))
+    return int(generator.integers(layers))
 
 
 @dataclass(frozen=True)

@@ -34,63 +34,6 @@ def axis(title: str, log: bool = False, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 10}, "automargin": True, **kind, **more}
 
 
-def draw_graph(graph: Mapping[str, Any]) -> Figure:
-    """Draw the nodes of a graph, coloured by degree, and its edges."""
-    import networkx as nx
-
-    pairs = [tuple(map(int, pair.split("-"))) for pair in graph["edge_list"].split()]
-    network = nx.Graph(pairs)
-    network.add_nodes_from(range(graph["nodes"]))
-    start = nx.circular_layout(sorted(network))
-    place = nx.spring_layout(network, pos=start, seed=0, iterations=100)
-    nodes = sorted(network)
-    lines: tuple[list[Any], list[Any]] = ([], [])
-    for i, j in network.edges:
-        for points, coordinate in zip(lines, (0, 1), strict=True):
-            points += [*numbers((place[i][coordinate], place[j][coordinate])), None]
-    degrees = [network.degree[node] for node in nodes]
-    bare = {"visible": False, "fixedrange": True}
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": lines[0],
-                "y": lines[1],
-                "line": {"color": "#8888", "width": 1},
-                "hoverinfo": "skip",
-            },
-            {
-                "type": "scatter",
-                "mode": "markers+text" if len(nodes) <= 64 else "markers",
-                "x": numbers(place[node][0] for node in nodes),
-                "y": numbers(place[node][1] for node in nodes),
-                "text": [str(node) for node in nodes],
-                "customdata": degrees,
-                "hovertemplate": "node %{text}: degree %{customdata}<extra></extra>",
-                "textfont": {"size": 9, "color": "#ffffff"},
-                "marker": {
-                    "size": 20 if len(nodes) <= 64 else 8,
-                    "color": degrees,
-                    "colorscale": [[0, "#4477aa"], [1, "#aa3377"]],
-                    "showscale": len(set(degrees)) > 1,
-                    "colorbar": {
-                        "title": {"text": "degree"},
-                        "thickness": 12,
-                        "dtick": max(1, round((max(degrees) - min(degrees)) / 8)),
-                    },
-                },
-            },
-        ],
-        "layout": {
-            "xaxis": bare,
-            "yaxis": {**bare, "scaleanchor": "x"},
-            "showlegend": False,
-            "margin": {"l": 10, "r": 10, "t": 10, "b": 10},
-        },
-    }
-
-
 def draw_phases(profile: Mapping[str, Any]) -> Figure:
     """Draw one bar per rank with the time of each phase."""
     waiting = np.array(profile["waiting"]["by_rank"]) * 1e6

@@ -15,6 +15,7 @@ from . import figures
 from .directories import ReportedDirectory
 from .figures import Figure
 from .html import Html, badge, listed, pairs, plot, show, table, tag
+from .networks import draw_graph
 
 Figures = dict[str, Figure]
 KINDS = {"bench": "time of exchanges", "scale": "scaling with the number of ranks"}
@@ -120,7 +121,11 @@ def graphs(directories: Iterable[ReportedDirectory]) -> tuple[list[Html], Figure
         if not facts:
             continue
         config = directory.table("config")
-        spec = f"{config.get('graph') or 'er'}, {config.get('weights') or 'metropolis'} weights"
+        how = [config.get("graph") or "er", f"{config.get('weights') or 'metropolis'} weights"]
+        if facts.get("directed"):
+            how[1] = "pull and push weights"
+        how += [f"matchings {config['matchings']}"] if config.get("matchings") else []
+        spec = ", ".join(map(str, how))
         key = (str(sorted(facts.items(), key=str)), spec if config else "")
         by_graph.setdefault(key, (facts, [], key[1]))[1].append(directory.name)
     blocks, drawn = [], {}
@@ -128,12 +133,14 @@ def graphs(directories: Iterable[ReportedDirectory]) -> tuple[list[Html], Figure
         title = ": ".join(filter(None, [spec, ", ".join(names)]))
         rows = [
             ("nodes", facts.get("nodes")),
-            ("edges", facts.get("edges")),
-            ("degree", _degrees(facts)),
-            ("rho_A", facts.get("rho_A")),
+            ("arcs" if facts.get("directed") else "edges", facts.get("edges")),
+            ("targets" if facts.get("directed") else "degree", _degrees(facts)),
+            *((name, facts[name]) for name in ("rho_A", "rho_pull", "rho_push") if name in facts),
         ]
+        if isinstance(layers := facts.get("layers"), list):
+            rows.append(("layers", f"{len(layers)}, {facts.get('turns')}"))
         try:
-            drawn[f"graph-{number}"] = figures.draw_graph(facts)
+            drawn[f"graph-{number}"] = draw_graph(facts)
             picture: Any = plot(f"graph-{number}", f"Graph of {title}", "square")
         except BROKEN:
             picture = tag("p", f"Not drawn: edges are listed for at most {MOST_EDGES} of them.")

@@ -105,7 +105,14 @@ graph
 graph ring
 graph -n 4
 graph ring -n 0
-graph ring -n 20001
+graph ring -n 1000001
+graph complete -n 20001
+graph ring -n 5000 --weights laplacian
+graph digraph -n 8 --weights metropolis
+graph digraph -n 8 --matchings
+graph ring+star -n 8 --matchings
+graph ring -n 8 --weights metropolis --matchings all
+graph one-peer-hypercube -n 6
 graph ring path -n 4
 graph ring -n 4 --weights missing.npy
 graph ring -n 4 --weights metropolis:a=1

@@ -29,7 +29,7 @@ from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.compressors import COMPRESSORS
 from mpi_gt.config import DTYPES, LIMITS, RunConfig
 from mpi_gt.datasets import DATASETS
-from mpi_gt.graphs import FAMILIES, WEIGHTS
+from mpi_gt.graphs import FAMILIES, MATCHINGS, WEIGHTS
 from mpi_gt.launchers.brands import BRANDS
 from mpi_gt.launchers.slurm import LAUNCHERS
 from mpi_gt.performance.scaling import MODES
@@ -95,9 +95,13 @@ OWN: dict[str, Values] = {
         *wrong_names(ALGORITHMS)[-18:], ",", "gt,gt", "gt,,gtt", "gt:lr=0.1,gt:lr=0.1"
     ],
     "--problem": wrong_names(PROBLEMS),
-    "--graph": wrong_names(FAMILIES),
+    "--graph": [*wrong_names(FAMILIES), "+", "ring+", "+ring", "ring+rink", "ring+er:p=2"],
     "--graphs": [*wrong_names(FAMILIES)[:9], *UNICODE, "ring,rink", "ring,er:q=1", "ring:x=1"],
     "--weights": wrong_names(WEIGHTS),
+    "--matchings": [
+        *wrong_names(MATCHINGS), "true", "all:seed=1", "random:seed=-1", "random:seed=x",
+        "random:x=1", "random:seed=1,seed=2", f"random:seed={2**63 + 1}", "random,all",
+    ],
     "--exchange": wrong_names(EXCHANGE_NAMES),
     "--exchanges": [*wrong_names(EXCHANGE_NAMES), "p2p,", ",", "p2p,p3p"],
     "--compress": [

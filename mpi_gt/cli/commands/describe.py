@@ -85,6 +85,12 @@ def _graphs() -> Registry:
     return FAMILIES
 
 
+def _matchings() -> Registry:
+    from ...graphs import MATCHINGS
+
+    return MATCHINGS
+
+
 def _weights() -> Registry:
     from ...graphs import WEIGHTS
 
@@ -121,9 +127,10 @@ KINDS: dict[str, Kind] = {
         "--graph",
         _graphs,
         "Also: nx.NAME for a generator of networkx, a .graphml file, or a file with one edge `i j` "
-        "per line, nodes numbered from 0.",
+        "or arc `i -> j` per line, nodes numbered from 0; SPEC+SPEC: several that take turns.",
     ),
     "weights": Kind("--weights", _weights, "Also: a .npy or .csv file with the matrix."),
+    "matchings": Kind("--matchings", _matchings),
     "exchange": Kind("--exchange", _exchanges),
     "channel": Kind("--channel", _channels, whole=True),
     "compressor": Kind("--algorithm beer:compress=", _compressors, OWN_CLASS, custom=True),

@@ -22,7 +22,7 @@ from ..user_classes import call_user_code, construct, is_custom
 from .channel import connect
 from .contracts import Costs, costs_of, largest, require_graph
 from .extent import Extent, extents_of, targets_of
-from .extra_columns import NO_EXTRA, ExtraColumns
+from .extra_columns import NO_EXTRA, ExtraColumns, metric_names
 from .place import MethodPlace
 from .start import first_estimate, read_starts
 from .user_code.checks import (
@@ -344,8 +344,7 @@ def _try_problem(config: RunConfig, problem: Problem, x1: Array) -> tuple[Tried,
     if not is_custom(config.problem):
         if hasattr(problem, "try_out"):
             construct(f"problem {name}", False, lambda: problem.try_out(x1))
-        own = type(problem).metrics is not Problem.metrics
-        metrics = tuple(problem.metrics(x1.astype(np.float64))) if own else ()
-        return Tried(metrics, known_least(name, problem, custom=False)), problem
+        least = known_least(name, problem, custom=False)
+        return Tried(metric_names(problem, x1), least), problem
     tried = check_problem(name, problem, x1)
     return tried, GuardedProblem(name, problem, tried.metrics)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..problems import Problem
 from ..rundir.metrics_csv import SUBOPTIMALITY
 
 Array = NDArray[Any]
@@ -44,3 +45,10 @@ class ExtraColumns:
 
 
 NO_EXTRA = ExtraColumns()
+
+
+def metric_names(problem: Problem, x: Array) -> tuple[str, ...]:
+    """Return the names of the metrics that a problem of the package has of its own, asked at x."""
+    if type(problem).metrics is Problem.metrics:
+        return ()
+    return tuple(problem.metrics(x.astype(np.float64)))

@@ -24,6 +24,7 @@ examples:
   mpi-gt reproduce huber --quick                    a first look, in two minutes
   mpi-gt reproduce huber                            50 seeds, 20000 iterations, 7 methods
   mpi-gt reproduce huber --variant heterogeneous    where the claims hold
+  mpi-gt reproduce huber --variant networks         six networks, at equal steps and equal bytes
   mpi-gt reproduce mnist --variant label-sorted
   mpi-gt reproduce mnist-mlp                        not in the paper: a network, 64 hidden units
   mpi-gt reproduce all --out results                the paper's four

@@ -196,9 +196,14 @@ def require_known(axes: Sequence[Axis], specs: Mapping[str, Sequence[str]]) -> N
             having = ",".join(spec for spec in specs[kind] if spec not in lacking)
             flag = "--algorithms" if kind == "algorithm" else f"--over {kind}="
             raise UserError(
-                f"--over {axis.name}: {kind} {spec_name(lacking[0])} has no option '{key}'; "
+                f"--over {axis.name}: {kind} {_name(lacking[0])} has no option '{key}'; "
                 f"name those that have it: {flag}{' ' if kind == 'algorithm' else ''}{having}"
             )
+
+
+def _name(spec: str) -> str:
+    """Return a specification without its options; graphs that take turns as they are."""
+    return spec if not is_custom(spec) and len(split_turns(spec)) > 1 else spec_name(spec)
 
 
 def _hint(name: str, specs: Mapping[str, Sequence[str]]) -> str:
@@ -209,7 +214,7 @@ def _hint(name: str, specs: Mapping[str, Sequence[str]]) -> str:
         return f": it is an option of the {of_what[0].partition('.')[0]}, {of_what[0]}"
     kind, dot, key = name.partition(".")
     if dot and kind in SPECS:
-        return f": {kind} {spec_name(specs[kind][0])} has no option '{key}'{nearest(name, known)}"
+        return f": {kind} {_name(specs[kind][0])} has no option '{key}'{nearest(name, known)}"
     others = [method for method, made in ALGORITHMS.items() if has_option(made, name)]
     if others:
         method = spec_name(specs["algorithm"][0])

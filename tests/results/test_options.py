@@ -37,3 +37,8 @@ def test_graphs_of_files_and_of_networkx_have_no_defaults():
         assert found == {"name": "nx.circulant_graph", "options": {"offsets": "[1,3]"}}
     found = spelled_options(RunConfig.of({"weights": "w.npy"}))["graph"]
     assert found == {"name": "w.npy", "options": {}}
+
+
+def test_graphs_that_take_turns_are_named_as_they_are():
+    found = spelled_options(RunConfig.of({"graph": "er:p=0.7+ring"}))["graph"]
+    assert found == {"name": "er:p=0.7+ring", "options": {}}

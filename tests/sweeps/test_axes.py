@@ -5,7 +5,7 @@ import pytest
 
 from mpi_gt import UserError
 from mpi_gt.config import stepsizes
-from mpi_gt.sweeps.axes import parse_axes, with_option
+from mpi_gt.sweeps.axes import parse_axes, require_known, with_option
 
 
 def values(text):
@@ -76,3 +76,10 @@ def test_an_option_is_set_once():
     assert with_option("the algorithm", "m:Own:a=1", "lr", "1") == "m:Own:lr=1,a=1"
     with pytest.raises(UserError, match="sets the lr"):
         with_option("the algorithm", "gt:lr=1", "lr", "0.1")
+
+
+def test_options_of_graphs_that_take_turns_are_no_axes():
+    specs = {"problem": ["huber"], "algorithm": ["gt"], "graph": ["er:p=0.7+ring"]}
+    with pytest.raises(UserError, match=r"graph er:p=0.7\+ring has no option 'p'"):
+        require_known(parse_axes(["graph.p=0.1"]), specs)
+    require_known(parse_axes(["graph=er:p=0.7+ring,seed=1,star", "matchings=all,random"]), specs)

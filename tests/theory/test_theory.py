@@ -308,3 +308,11 @@ def test_constants_that_are_given(capsys, tmp_path, monkeypatch):
 def test_command_refuses(words, message, capsys):
     assert main(["theory", "-n", "4", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("graph", "kind"), [("ring+star", "changes"), ("directed-ring", "is directed")]
+)
+def test_the_theory_is_for_one_symmetric_matrix(capsys, graph, kind):
+    assert main(["theory", "-n", "4", "--graph", graph]) == 2
+    assert f"this graph {kind}" in capsys.readouterr().err

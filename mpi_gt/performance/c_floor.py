@@ -142,7 +142,12 @@ class FloorTimer:
 
         Collective: every rank calls it.
         """
-        seconds = [float(self._call(*arguments, count)) for arguments in self._arguments]
+        rounds, each = (1, count) if len(self._arguments) == 1 else (count, 1)
+        seconds = [
+            float(self._call(*arguments, each))
+            for _ in range(rounds)
+            for arguments in self._arguments
+        ]
         if min(seconds) < 0:
             raise RuntimeError("MPI_Neighbor_allgather failed when called from C")
         return sum(seconds) / len(seconds)

@@ -38,6 +38,8 @@ def _reason_not_covered(entry: Entry) -> str:
         return "nothing is known of a class of your own"
     if entry.algorithm.compressor is not None:
         return "its nodes mix what they know of each other by compressed messages, not x and s"
+    if entry.algorithm.kinds != ("A",):
+        return "it mixes with pull and push weights, where the lemmas assume one symmetric A"
     if isinstance(entry.algorithm, GTAdaptive):
         return (
             "its estimator u carries the errors of earlier draws, where the lemmas assume "

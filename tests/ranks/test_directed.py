@@ -117,6 +117,25 @@ def test_a_profile_knows_directions_and_turns(comm, network, folder):
     assert bool(begun) == (comm.size > 1)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"graph": "digraph:arcs=3", "algorithm": "gt-adaptive-pp"},
+        {"graph": "one-peer-exponential", "algorithm": "gt-adaptive"},
+        {"graph": "ring", "matchings": "random", "algorithm": "gt"},
+    ],
+    ids=str,
+)
+def test_families_of_the_package_equal_stacked(comm, options):
+    if comm.size < 3:
+        return
+    ours = mpi_gt.run(comm, **options, **OPTIONS)
+    stacked = comm.bcast(
+        mpi_gt.run(stacked=True, n=comm.size, **options, **OPTIONS) if comm.rank == 0 else None
+    )
+    assert np.abs(ours.x - stacked.x[comm.rank]).max() <= 1e-12
+
+
 def test_a_method_that_needs_another_graph_is_refused_on_all_ranks(comm, monkeypatch):
     instead_of_er(monkeypatch, "mixed")
     with pytest.raises(UserError, match="exact-diffusion needs a graph that stays the same"):

@@ -298,6 +298,7 @@ def test_constants_that_are_given(capsys, tmp_path, monkeypatch):
     ("words", "message"),
     [
         (["--algorithm", "gt"], "the theory covers Algorithm 1"),
+        (["--algorithm", "gt-adaptive-pp"], "pull and push weights"),
         (["--algorithm", "gt-adaptive:schedule=sqrt"], "constant stepsize"),
         (["--L", "-1"], "L must be finite and >= 0"),
         (["--G", "nan"], "G must be finite and >= 0"),

@@ -225,7 +225,7 @@ def test_a_moved_run_finds_its_inputs(tmp_path, monkeypatch):
         ({"problem": Normalised}, r"lacks gradient\(\), evaluate\(\)"),
         ({"problem": (3, {})}, "a name or a class, not 3"),
         ({"graph": nx.path_graph(5)}, "graph of 5 nodes, but there are 4"),
-        ({"graph": nx.DiGraph([(0, 1)])}, "directed"),
+        ({"graph": nx.DiGraph([(0, 1), (1, 2), (2, 3)])}, "not strongly connected"),
         ({"graph": nx.empty_graph(4)}, "node 0 has no edge"),
         ({"graph": nx.Graph([(0, 1), (2, 3)])}, "not connected"),
         ({"graph": 3}, "graph must be str or None, not 3"),

@@ -106,13 +106,8 @@ def write_results(study: "Study") -> list[Path]:
         },
     )
     write_text(target / "claims.json", json.dumps(claims, indent=2) + "\n")
-    extra: list[str] = []
-    if costs:
-        seconds = {label: summary[label]["seconds_per_iteration"] for label in costs}
-        extra = ["", *cost_table(costs, seconds, compressors_of(study.runs))]
-    if study.variant == networks.VARIANT:
-        graphs = {label: run["graph"] for label, run in results.items() if label not in diverged}
-        extra = ["", *networks.network_table(sound, graphs)]
+    sound_runs = {label: run for label, run in results.items() if label not in diverged}
+    extra = _second_table(study, sound, sound_runs, costs)
     write_text(target / "summary.md", _markdown(study, summary, claims, extra))
     written = [
         target / name for name in ("metrics.csv", "summary.json", "summary.md", "claims.json")
@@ -125,6 +120,22 @@ def write_results(study: "Study") -> list[Path]:
         if warning:
             print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
     return written
+
+
+def _second_table(
+    study: "Study",
+    rows: list[dict[str, str]],
+    runs: Mapping[str, Mapping[str, Any]],
+    costs: Mapping[str, Any],
+) -> list[str]:
+    """Return the lines of the table that some variants have below that of the methods."""
+    if costs:
+        seconds = {label: runs[label]["seconds_per_iteration"] for label in costs}
+        return ["", *cost_table(costs, seconds, compressors_of(study.runs))]
+    if study.variant == networks.VARIANT:
+        graphs = {label: run["graph"] for label, run in runs.items()}
+        return ["", *networks.network_table(rows, graphs)]
+    return []
 
 
 def _claims(study: "Study", rows: list[dict[str, str]]) -> list[dict[str, Any]]:

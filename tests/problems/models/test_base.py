@@ -63,6 +63,19 @@ def test_a_stochastic_gradient_is_that_of_its_rows_by_hand(make, dtype, within):
             np.testing.assert_allclose(gradient[seed], expected, atol=within, rtol=within)
 
 
+@pytest.mark.parametrize(("dtype", "within"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_gradients_agree_with_those_of_mlp(make, dtype, within):
+    problem = make(dtype=dtype)
+    mlp = PROBLEMS["mlp"](problem._place, hidden=6, **SMALL)
+    x = shifted(problem, dtype)
+    np.testing.assert_allclose(problem.gradient(2, x), mlp.gradient(2, x), atol=within)
+    x = x.astype(np.float64)
+    for ours, theirs in zip(problem.evaluate(x), mlp.evaluate(x), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    np.testing.assert_array_equal(problem.accuracy(x), mlp.accuracy(x))
+    np.testing.assert_array_equal(problem.test_score(x), mlp.test_score(x))
+
+
 def test_the_exact_gradient_by_hand_and_against_differences(make):
     problem = make()
     x = shifted(problem)

@@ -37,6 +37,7 @@ def stop_at(monkeypatch, iteration):
         poll_stop(self, t)
 
     monkeypatch.setattr(Checkpointer, "poll_stop", asking)
+    monkeypatch.setattr("mpi_gt.engine.stop.POLL_SECONDS", 0)  # it is called before each step then
 
 
 def stopped(monkeypatch, out, *words, at=30):

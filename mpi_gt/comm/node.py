@@ -94,6 +94,7 @@ class Node(NodeCounters):
         self.bytes_sent = 0
         self.gradients = 0
         self.due = 0
+        self.deadline = 0.0
         self.clear_stop()
 
     def clear_stop(self) -> None:

@@ -91,6 +91,7 @@ class StackedNode:
         self.bytes_sent = np.zeros(self.nodes, dtype=np.int64)  # one count per node
         self.gradients = 0  # the same on all nodes
         self.due = 0
+        self.deadline = 0.0
         self.clear_stop()
 
     def clear_stop(self) -> None:

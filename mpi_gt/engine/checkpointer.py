@@ -121,8 +121,10 @@ class Checkpointer:
         due = min(t - t % interval + interval, self._last, self._node.stop_at >> 1)
         if self._every is not None:
             due = min(due, t - t % self._every + self._every)
-        # root checks the clock and the stop file before each step
-        self._node.due = due if self._file is None else t + 1
+        self._node.due = due
+        if self._file is not None:  # root looks at the clock and at the stop file now and then
+            save = self._file.next if self._seconds is None else self._saved + self._seconds
+            self._node.deadline = min(save, self._file.next)
         if self._stop.requested:  # again: a signal may have come since the first check
             self._end_loop_early()
 

@@ -46,11 +46,12 @@ class StopFile:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / STOP_FILE
-        self._next = 0.0
+        self.next = 0.0
+        """The time of the next check, by time.monotonic."""
 
     def exists(self, now: float) -> bool:
         """Return True if the file is there; return False between two checks of the disk."""
-        if now < self._next:
+        if now < self.next:
             return False
-        self._next = now + POLL_SECONDS
+        self.next = now + POLL_SECONDS
         return self._path.exists()

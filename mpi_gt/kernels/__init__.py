@@ -17,7 +17,7 @@ import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-VERSION = 10  # of the interface between the extension and the package; as in module.c
+VERSION = 11  # of the interface between the extension and the package; as in module.c
 
 C: ModuleType | None = None
 """The extension, or None."""

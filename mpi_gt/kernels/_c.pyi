@@ -44,6 +44,7 @@ class NodeCounters:
     waits: int
     bytes_sent: int
     gradients: int
+    deadline: float
     waiting: Any
 
 class Transfer:

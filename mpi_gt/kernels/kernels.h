@@ -131,6 +131,7 @@ void combine_rows(PyArrayObject *total, const void **rows, const void *weights, 
 typedef struct {
     PyObject_HEAD
     long long iteration, due, stop_at, waits, bytes_sent, gradients;
+    double deadline; /* of the monotonic clock, in seconds; 0: none */
     PyObject *waiting;
 } NodeCounters;
 typedef struct Transfer Transfer;

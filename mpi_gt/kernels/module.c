@@ -2,7 +2,7 @@
 #define KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 10 /* of the interface; as in __init__.py */
+#define VERSION 11 /* of the interface; as in __init__.py */
 #define FUNCTION(name, text) \
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 

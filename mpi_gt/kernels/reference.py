@@ -5,7 +5,7 @@ take most of an iteration. `mpi_gt.kernels` exports the compiled ones if they ex
 """
 
 from collections.abc import Callable, Sequence
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ class NodeCounters:
     bytes_sent: int = 0
     gradients: int = 0
     """Sample gradients that this node has evaluated for one seed."""
+    deadline: float = 0.0
+    """The time (of time.monotonic) after which `advance` returns as well; 0: there is none."""
     waiting: Any = None
     """During a wait: the Plan of an exchange, or a text that names a collective call."""
 
@@ -269,6 +271,8 @@ def advance(
 ) -> int:
     """Take steps t + 1, t + 2, ... from the last of `states`, until `node.due` or `last`.
 
+    It also returns once the deadline has passed.
+
     Returns the iteration of the last step, and leaves the states before and after it in `states`.
     No other states are held on the way, so that the kernels can reuse their arrays.
     """
@@ -279,7 +283,7 @@ def advance(
         node.iteration = t
         before = None
         before, state = state, step(t, state, mix, grad)
-        if t >= node.due:
+        if t >= node.due or (node.deadline and monotonic() >= node.deadline):
             break
     states += (before, state)
     return t

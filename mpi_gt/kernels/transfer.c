@@ -14,6 +14,7 @@ static PyMemberDef counters_members[] = {
     {"waits", T_LONGLONG, offsetof(NodeCounters, waits), 0, NULL},
     {"bytes_sent", T_LONGLONG, offsetof(NodeCounters, bytes_sent), 0, NULL},
     {"gradients", T_LONGLONG, offsetof(NodeCounters, gradients), 0, NULL},
+    {"deadline", T_DOUBLE, offsetof(NodeCounters, deadline), 0, NULL},
     {"waiting", T_OBJECT, offsetof(NodeCounters, waiting), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 

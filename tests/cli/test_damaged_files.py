@@ -88,6 +88,7 @@ def stop_second(patch):
         poll_stop(self, t)
 
     patch.setattr(Checkpointer, "poll_stop", asking)
+    patch.setattr("mpi_gt.engine.stop.POLL_SECONDS", 0)
 
 
 @pytest.fixture(scope="module")

@@ -89,6 +89,7 @@ def test_a_comparison_goes_on_within_its_algorithms(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpointer, "poll_stop", asking)
+        patch.setattr("mpi_gt.engine.stop.POLL_SECONDS", 0)  # it is called before each step then
         assert main([*words, "--out", str(out), "--quiet"]) == 85
     assert read_facts(out)["stopped"]["algorithm"] == "dsgd:lr=0.1"
     calls.clear()

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import time
 from functools import partial
 
 import pytest
@@ -57,6 +58,18 @@ class TestAdvance:
         assert (advance(13, states), states) == (15, ["state 14", "state 15"])
         assert taken == list(range(1, 16))
         assert (advance(15, states), states) == (15, [None, "state 15"])
+
+    def test_it_returns_after_the_deadline(self, way):
+        node = way.NodeCounters()
+        assert node.deadline == 0
+        node.due = 10**9
+        node.deadline = time.monotonic() - 1
+        advance = partial(way.advance, lambda t, *rest: t, node, None, None, 10**9)
+        states = ["start"]
+        assert advance(0, states) == 1
+        node.deadline = end = time.monotonic() + 0.05
+        assert advance(1, states) > 2
+        assert end <= time.monotonic() < end + 5
 
     def test_an_error_and_a_signal_end_it(self, way, request):
         # a shell makes its background jobs ignore this signal

@@ -151,5 +151,6 @@ def test_a_directory_that_is_gone(tmp_path, monkeypatch, capsys):
         poll_stop(self, t)
 
     monkeypatch.setattr(Checkpointer, "poll_stop", removing)
+    monkeypatch.setattr("mpi_gt.engine.stop.POLL_SECONDS", 0)
     run(out, expect=1)
     assert f"cannot write {out}/metrics.csv: it was removed" in capsys.readouterr().err

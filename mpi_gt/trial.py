@@ -39,6 +39,11 @@ def cut_methods(number: int) -> int:
     return number if limit() is None else min(number, METHODS)
 
 
+def cut_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the sizes of messages to measure, in a trial the first METHODS of them."""
+    return sizes if limit() is None else sizes[:METHODS]
+
+
 def cut_seconds(seconds: float) -> float:
     """Return the seconds of a measurement, in a trial at most 1 ms per allowed iteration."""
     most = limit()

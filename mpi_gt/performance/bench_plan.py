@@ -8,7 +8,7 @@ from ..comm import EXCHANGE_NAMES
 from ..errors import UserError
 from ..graphs import parse_layers
 from ..spec import convert, integer, nearest, split_list
-from ..trial import cut_ranks, cut_seconds
+from ..trial import cut_ranks, cut_seconds, cut_sizes
 from .codecs import parse_compressors, require_compressors
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -31,6 +31,7 @@ class BenchPlan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seconds", cut_seconds(self.seconds))
+        object.__setattr__(self, "sizes", cut_sizes(self.sizes))
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> "BenchPlan":

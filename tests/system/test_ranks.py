@@ -15,8 +15,9 @@ def test_ranks(openmpi, n, call, tmp_path):
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_ranks_of_mpich(mpich, n, call, tmp_path):
-    """All tests on two ranks only: more ranks compete for the cores."""
-    require_all_pass(mpich, n, THE_NUMBERS if n != 2 else "", call, tmp_path)
+    """All tests on two ranks only: more ranks compete for the cores, and MPICH's never yield."""
+    only = {1: THE_NUMBERS, 2: "", 5: "not backwards and all_exchanges"}
+    require_all_pass(mpich, n, only[n], call, tmp_path)
 
 
 def test_ranks_without_the_kernels(openmpi, call, tmp_path):

@@ -28,7 +28,7 @@ def outputs(directory):
 
 
 def test_ranks_have_the_bits_of_a_stacked_run(mpi, call, tmp_path):
-    words = ["compare", "-n", "4", "--iterations", "60", "--seeds", "2", "--quiet"]
+    words = ["compare", "-n", "4", "--iterations", "20", "--seeds", "2", "--quiet"]
     words += ["--algorithms", ",".join(METHODS), "--out"]
     call(mpi.mpi_gt(*words, tmp_path / "stacked", "--stacked"))
     expected = outputs(tmp_path / "stacked")

@@ -1,4 +1,4 @@
-"""What compressed messages cost and save: the tables and claims of the variant `compressed`."""
+"""Costs and savings of compressed messages: the tables and claims of the variant `compressed`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict

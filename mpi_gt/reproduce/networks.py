@@ -13,7 +13,7 @@ from .claims import Array, Measured, judge
 
 VARIANT = "networks"
 AGAINST = ("iteration", "bytes")
-"""What the figure of the variant has the gap against."""
+"""The horizontal axes of the figure, which has the gap against each of them."""
 DENSE, ONE_PEER, RING, DIRECTED = "er", "one peer", "ring", "digraph"
 """Names of networks in the experiment's file, of which the claims speak."""
 

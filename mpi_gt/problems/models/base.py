@@ -1,4 +1,4 @@
-"""What problems with a model of the user's share: rows, chunks, trial, versions."""
+"""The base of problems with a model of the user's: rows, chunks, trial, versions."""
 
 from abc import abstractmethod
 from typing import Any

@@ -3,24 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..spec import options_of
+from ..spec import Registry, options_of
 from ..user_classes import construct, is_custom, resolve
 from .base import Compiled, Compressor
-from .casts import Bfloat16, Float16, Float32, Unchanged
 from .own import OwnCompressor, try_compressor
-from .qsgd import Qsgd
-from .sign import Sign
-from .top import Top
 
-COMPRESSORS: dict[str, type[Compressor]] = {
-    "none": Unchanged,
-    "bfloat16": Bfloat16,
-    "float16": Float16,
-    "float32": Float32,
-    "qsgd": Qsgd,
-    "sign": Sign,
-    "top": Top,
-}
+COMPRESSORS: Mapping[str, type[Compressor]] = Registry(
+    __name__,
+    {
+        "none": ".casts:Unchanged",
+        "bfloat16": ".casts:Bfloat16",
+        "float16": ".casts:Float16",
+        "float32": ".casts:Float32",
+        "qsgd": ".qsgd:Qsgd",
+        "sign": ".sign:Sign",
+        "top": ".top:Top",
+    },
+)
 
 
 def make_compressor(text: str, defaults: Mapping[str, Any] | None = None) -> Compressor:

@@ -5,7 +5,8 @@ it numpy does the same work. It contains no MPI, and no mathematics without a tw
 
 - packing, exchanging and adding up messages, and the inner loop: reference.py
 - recorded steps of algorithms: fuse.py
-- Philox draws and the gradients of the problems: problems/base.py, huber.py, cross_entropy.py
+- Philox draws and the gradients of the problems: problems/base.py, huber.py, softmax.py,
+  cross_entropy.py
 - a rank's share of the metrics: engine/metrics.py
 - payloads of compressed vectors: compressors/
 
@@ -17,7 +18,7 @@ import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-VERSION = 11  # of the interface between the extension and the package; as in module.c
+VERSION = 12  # of the interface between the extension and the package; as in module.c
 
 C: ModuleType | None = None
 """The extension, or None."""

@@ -128,6 +128,36 @@ class Huber:
     def __call__(self, t: int, x: Array, /) -> Array: ...
     def evaluate(self, x: Array, /) -> tuple[Array, Array] | None: ...
 
+class Softmax:
+    def __new__(
+        cls,
+        features: Array,
+        labels: Array,
+        classes: int,
+        batch: int,
+        scale: float,
+        reg: float,
+        draws: Window,
+        multiply: Any,
+        otherwise: Any,
+        /,
+    ) -> Softmax: ...
+    def __call__(self, t: int, x: Array, /) -> Array: ...
+
+class Collective:
+    def __new__(
+        cls,
+        path: str,
+        name: str,
+        send: Array,
+        receive: Array,
+        datatype: int,
+        comm: int,
+        fail: Any,
+        /,
+    ) -> Collective: ...
+    def __call__(self) -> None: ...
+
 def advance(
     step: Any, node: NodeCounters, mix: Any, grad: Any, last: int, t: int, states: list[Any], /
 ) -> int: ...

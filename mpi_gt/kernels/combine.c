@@ -2,43 +2,41 @@
    reference.py. */
 #include "kernels.h"
 
-#define PIECE 1024
+#define CHUNK 32 /* entries whose sums stay in registers while all rows pass by */
 
-/* Add weight * row to the total, row by row. Four rows per pass load and store the total less
-   often, and change no sum. */
+/* Set out to the sum of weight * row, row by row, over the entries [begin, begin + n) of the rows. One
+   pass over all rows reads each entry once and writes each sum once; wide registers hold the sums of
+   different entries, so that no sum changes. */
 #define COMBINE(T)                                                                              \
-    WIDE static void combine_##T(T *restrict total, const T *const *rows, const T *weights,     \
-                                 npy_intp count, npy_intp length) {                             \
-        for (npy_intp begin = 0; begin < length; begin += PIECE) {                              \
-            npy_intp n = length - begin < PIECE ? length - begin : PIECE;                       \
-            T *restrict out = total + begin;                                                    \
-            const T *restrict first = rows[0] + begin;                                          \
-            for (npy_intp i = 0; i < n; i++) out[i] = weights[0] * first[i];                    \
-            npy_intp j = 1;                                                                     \
-            for (; j + 4 <= count; j += 4) {                                                    \
-                const T *restrict a = rows[j] + begin, *restrict b = rows[j + 1] + begin;       \
-                const T *restrict c = rows[j + 2] + begin, *restrict d = rows[j + 3] + begin;   \
-                T wa = weights[j], wb = weights[j + 1], wc = weights[j + 2], wd = weights[j + 3];\
-                for (npy_intp i = 0; i < n; i++)                                                \
-                    out[i] = (((out[i] + wa * a[i]) + wb * b[i]) + wc * c[i]) + wd * d[i];      \
+    WIDE static void combine_##T(T *restrict out, const T *const *rows, const T *weights,       \
+                                 npy_intp count, npy_intp begin, npy_intp n) {                  \
+        npy_intp i = 0;                                                                         \
+        for (; i + CHUNK <= n; i += CHUNK) {                                                    \
+            T sums[CHUNK];                                                                      \
+            const T *first = rows[0] + begin + i;                                               \
+            for (int k = 0; k < CHUNK; k++) sums[k] = weights[0] * first[k];                    \
+            for (npy_intp j = 1; j < count; j++) {                                              \
+                const T *row = rows[j] + begin + i;                                             \
+                T weight = weights[j];                                                          \
+                for (int k = 0; k < CHUNK; k++) sums[k] = sums[k] + weight * row[k];            \
             }                                                                                   \
-            for (; j < count; j++) {                                                            \
-                const T *restrict a = rows[j] + begin;                                          \
-                T wa = weights[j];                                                              \
-                for (npy_intp i = 0; i < n; i++) out[i] = out[i] + wa * a[i];                   \
-            }                                                                                   \
+            for (int k = 0; k < CHUNK; k++) out[i + k] = sums[k];                               \
+        }                                                                                       \
+        for (; i < n; i++) {                                                                    \
+            T sum = weights[0] * rows[0][begin + i];                                            \
+            for (npy_intp j = 1; j < count; j++) sum = sum + weights[j] * rows[j][begin + i];   \
+            out[i] = sum;                                                                       \
         }                                                                                       \
     }
 COMBINE(double)
 COMBINE(float)
 
-/* Set total to the sum of weight * row over `count` rows; the weights have the total's dtype. */
-void combine_rows(PyArrayObject *total, const void **rows, const void *weights, npy_intp count) {
-    npy_intp length = PyArray_SIZE(total);
-    if (PyArray_TYPE(total) == NPY_DOUBLE)
-        combine_double(PyArray_DATA(total), (const double *const *)rows, weights, count, length);
+/* Set out to n entries of the sum, from `begin` on, in float64 or in float32. */
+void combine_part(const Sum *sum, int type, void *out, npy_intp begin, npy_intp n) {
+    if (type == NPY_DOUBLE)
+        combine_double(out, (const double *const *)sum->rows, sum->weights, sum->count, begin, n);
     else
-        combine_float(PyArray_DATA(total), (const float *const *)rows, weights, count, length);
+        combine_float(out, (const float *const *)sum->rows, sum->weights, sum->count, begin, n);
 }
 
 /* mix_all(out, matrix, z): set out[i] to the sum of matrix[i, j] z[j] over all j whose weight is not
@@ -68,10 +66,8 @@ PyObject *kernels_mix_all(PyObject *module, PyObject *const *arguments, Py_ssize
             rows[terms++] = PyArray_GETPTR1(z, j);
         }
         void *total = PyArray_GETPTR1(out, i);
-        if (size == sizeof(double))
-            combine_double(total, (const double *const *)rows, (double *)weights, terms, length);
-        else
-            combine_float(total, (const float *const *)rows, (float *)weights, terms, length);
+        Sum sum = {rows, weights, terms};
+        combine_part(&sum, PyArray_TYPE(z), total, 0, length);
     }
     int failed = !rows || !weights;
     PyMem_Free(rows);

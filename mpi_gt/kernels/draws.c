@@ -227,7 +227,7 @@ static long long window_fill(Window *self, long long index) {
     uniform(drawn, seeds, self->word, block, first);
     if (!self->identity) {
         double none = 0;
-        int failed = program_run(program, &drawn, &none, &made);
+        int failed = program_run(program, &drawn, NULL, &none, &made);
         Py_DECREF(drawn);
         if (failed) return -1;
     }

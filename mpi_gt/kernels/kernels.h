@@ -106,6 +106,14 @@ static inline void pool_free(Pool *pool) {
     for (int i = 0; i < 2; i++) Py_CLEAR(pool->spare[i]);
 }
 
+/* combine.c */
+typedef struct {
+    const void **rows;   /* the vectors to add up, in rank order */
+    const void *weights; /* of these, in their dtype */
+    npy_intp count;
+} Sum;
+void combine_part(const Sum *sum, int type, void *out, npy_intp begin, npy_intp n);
+
 /* program.c */
 #define MOST_OPERANDS 16
 typedef struct Program Program;
@@ -113,8 +121,8 @@ extern PyTypeObject ProgramType;
 int program_inputs(Program *program);
 int program_outputs(Program *program);
 int program_scalars(Program *program);
-int program_run(Program *program, PyArrayObject **inputs, const double *scalars,
-                PyArrayObject **outputs);
+int program_run(Program *program, PyArrayObject **inputs, const Sum *const *sums,
+                const double *scalars, PyArrayObject **outputs);
 
 /* replay.c */
 extern PyTypeObject ReplayType;
@@ -122,9 +130,6 @@ extern PyTypeObject ReplayType;
 /* stamps.c */
 extern PyTypeObject TimedType;
 int add_stamp(PyArrayObject *stamps, long long code);
-
-/* combine.c */
-void combine_rows(PyArrayObject *total, const void **rows, const void *weights, npy_intp count);
 
 /* transfer.c */
 #define MOST_VECTORS 64 /* per exchange; as in plan.py */
@@ -142,14 +147,19 @@ int transfer_fits(Transfer *transfer, PyObject *const *vectors, Py_ssize_t count
 PyObject *transfer_call(PyObject *transfer, PyObject *const *vectors, size_t count,
                         PyObject *names);
 PyObject *transfer_collect(Transfer *transfer, int index);
+PyObject *transfer_await(Transfer *transfer, int index, Sum *sum);
 
 /* mix.c */
 extern PyTypeObject PendingMixType, MixType;
 PyObject *pending_wait(PyObject *pending);
+PyObject *pending_await(PyObject *pending, Sum *sum);
 
 /* advance.c */
 extern PyTypeObject NextGradientType;
 PyObject *next_gradient_full(PyObject *grad, PyObject *x);
+
+/* collective.c */
+extern PyTypeObject CollectiveType;
 
 /* shared/words.c */
 extern PyTypeObject WordsType;
@@ -158,15 +168,16 @@ extern PyTypeObject WordsType;
 extern PyTypeObject WindowType;
 const void *window_data(PyObject *window, PyObject *t, PyArrayObject *model);
 
-/* huber.c */
-extern PyTypeObject HuberType;
+/* gradients/ */
+extern PyTypeObject HuberType, SoftmaxType;
+int slopes_in_place(PyArrayObject *z, const npy_intp *labels, npy_intp rows, double scale);
 
 /* fixed_order/functions.c */
 double fixed_exp(double x);
 double fixed_log(double x);
 double fixed_erf(double x);
 
-/* advance.c, combine.c, draws.c, softmax.c, stamps.c, local_metrics.c, fixed_order, compress */
+/* advance.c, combine.c, draws.c, stamps.c, local_metrics.c, gradients, fixed_order, compress */
 PyObject *kernels_advance(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_uniform(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

@@ -20,6 +20,12 @@ PyObject *pending_wait(PyObject *thing) {
     return transfer_collect(self->transfer, self->index);
 }
 
+/* Wait for the vector, but leave adding up to the caller; see transfer_await. */
+PyObject *pending_await(PyObject *thing, Sum *sum) {
+    PendingMix *self = (PendingMix *)thing;
+    return self->transfer ? transfer_await(self->transfer, self->index, sum) : Py_NewRef(Py_None);
+}
+
 static PyObject *pending_wait_method(PyObject *thing, PyObject *none) {
     return pending_wait(thing);
 }

@@ -2,7 +2,7 @@
 #define KERNELS_MODULE
 #include "kernels.h"
 
-#define VERSION 11 /* of the interface; as in __init__.py */
+#define VERSION 12 /* of the interface; as in __init__.py */
 #define FUNCTION(name, text) \
     { #name, (PyCFunction)(void (*)(void))kernels_##name, METH_FASTCALL, text }
 
@@ -26,7 +26,8 @@ static struct PyModuleDef definition = {
 
 static PyTypeObject *types[] = {
     &ProgramType, &ReplayType, &TimedType,      &NodeCountersType, &TransferType, &PendingMixType,
-    &MixType,     &WindowType, &NextGradientType, &HuberType,    &WordsType,
+    &MixType,     &WindowType, &NextGradientType, &HuberType,    &SoftmaxType, &WordsType,
+    &CollectiveType,
     NULL};
 
 PyMODINIT_FUNC PyInit__c(void) {

@@ -84,6 +84,7 @@ struct Program {
     float *rounded;
     char **registers;          /* the array registers */
     char *blocks;
+    char *summed;              /* a block for each input, for those that are sums */
     Pool results[MOST_OPERANDS];
 };
 
@@ -108,7 +109,8 @@ static double on_scalars(int operation, double a, double b) {
     for (npy_intp begin = 0; begin < size; begin += BLOCK) {                                   \
         npy_intp n = size - begin < BLOCK ? size - begin : BLOCK;                              \
         for (int i = 0; i < self->inputs; i++)                                                 \
-            registers[i] = (char *)((T *)PyArray_DATA(inputs[i]) + begin);                     \
+            registers[i] = sums && sums[i] ? add_up(self, sums[i], i, type, begin, n)          \
+                                           : (char *)((T *)PyArray_DATA(inputs[i]) + begin);   \
         for (int i = 0; i < self->outputs; i++)                                                \
             registers[self->inputs + i] = (char *)((T *)PyArray_DATA(outputs[i]) + begin);     \
         for (const Instruction *at = first; at < end; at++) {                                  \
@@ -118,10 +120,25 @@ static double on_scalars(int operation, double a, double b) {
         }                                                                                      \
     }
 
+/* Compute a block of an input that is a sum, and return where it is. */
+static char *add_up(Program *self, const Sum *sum, int input, int type, npy_intp begin,
+                    npy_intp n) {
+    char *block = self->summed + (size_t)input * BLOCK * sizeof(double);
+    combine_part(sum, type, block, begin, n);
+    return block;
+}
+
 /* Run the program and set `outputs` to arrays that the caller owns. The inputs must be plain arrays
-   of one dtype and shape. */
-int program_run(Program *self, PyArrayObject **inputs, const double *scalars,
-                PyArrayObject **outputs) {
+   of one dtype and shape. Where sums (or NULL) has a sum in the place of an input, that is added up
+   block by block instead, and the input only tells its shape: no memory is written and read in
+   between. */
+int program_run(Program *self, PyArrayObject **inputs, const Sum *const *sums,
+                const double *scalars, PyArrayObject **outputs) {
+    if (sums && !self->summed &&
+        !(self->summed = PyMem_Malloc((size_t)self->inputs * BLOCK * sizeof(double)))) {
+        PyErr_NoMemory();
+        return -1;
+    }
     for (int i = 0; i < self->outputs; i++)
         if (!(outputs[i] = pool_take(self->results + i, inputs[0]))) {
             while (i--) Py_CLEAR(outputs[i]);
@@ -135,7 +152,8 @@ int program_run(Program *self, PyArrayObject **inputs, const double *scalars,
         values[at->out] = on_scalars(at->operation, values[at->a], values[at->b]);
     char **registers = self->registers;
     npy_intp size = PyArray_SIZE(inputs[0]);
-    if (PyArray_TYPE(inputs[0]) == NPY_DOUBLE) {
+    int type = PyArray_TYPE(inputs[0]);
+    if (type == NPY_DOUBLE) {
         RUN(double, values)
     } else {
         int used = self->scalars + self->constants + self->on_scalars;
@@ -168,7 +186,7 @@ static PyObject *program_call(PyObject *callable, PyObject *const *arguments, si
         scalars[i] = PyFloat_AsDouble(scalar);
         if (scalars[i] == -1 && PyErr_Occurred()) return NULL;
     }
-    if (program_run(self, inputs, scalars, outputs)) return NULL;
+    if (program_run(self, inputs, NULL, scalars, outputs)) return NULL;
     if (self->outputs == 1) return (PyObject *)outputs[0];
     PyObject *results = PyTuple_New(self->outputs);
     for (int i = 0; i < self->outputs; i++)
@@ -251,6 +269,7 @@ static void program_free(PyObject *thing) {
     PyMem_Free(self->rounded);
     PyMem_Free(self->registers);
     PyMem_Free(self->blocks);
+    PyMem_Free(self->summed);
     for (int i = 0; i < MOST_OPERANDS; i++) pool_free(self->results + i);
     Py_TYPE(thing)->tp_free(thing);
 }

@@ -12,6 +12,7 @@ enum { MIX, WAIT, GRAD, RUN, FULL, COMPRESSED, OWN };
 
 typedef struct {
     int kind, in_count, out_count, index;
+    int adds_up_later; /* of WAIT: only the next program uses the result, and adds it up itself */
     unsigned char in[MOST_OPERANDS], out[MOST_OPERANDS];
     Program *program;
 } Event;
@@ -56,8 +57,36 @@ static PyObject *result_of(PyObject *mixed, const Event *event) {
     return PyTuple_GET_ITEM(found, event->kind == WAIT);
 }
 
-static int perform(const Event *event, PyObject **slots, double t, PyObject **mixed, PyObject *mix,
-                   PyObject *grad) {
+/* Wait for a result of mix, and leave its sum to the program that uses it: the slot then holds only an
+   array of the same dtype and shape. Return 1 if that was done, 0 if not, -1 after an error. */
+static int await_sum(const Event *event, PyObject *pending, PyObject **slots, Sum *sums) {
+    if (!event->adds_up_later || !Py_IS_TYPE(pending, &PendingMixType)) return 0;
+    int slot = event->out[0];
+    PyObject *model = pending_await(pending, sums + slot);
+    if (!model || model == Py_None) return Py_XDECREF(model), model ? 0 : -1;
+    slots[slot] = model;
+    if (is_alike(model, (PyArrayObject *)slots[0])) return 1;
+    PyErr_SetString(PyExc_ValueError, "a result of mix has another shape than x");
+    return -1;
+}
+
+/* Run the program of an event; inputs whose slot has a sum are added up on the way. */
+static int run(const Event *event, PyObject **in, PyObject **slots, Sum *sums, double t) {
+    PyArrayObject *out[MOST_OPERANDS];
+    const Sum *given[MOST_OPERANDS];
+    int any = 0;
+    for (int i = 0; i < event->in_count; i++) {
+        Sum *sum = sums + event->in[i];
+        given[i] = sum->count ? sum : NULL;
+        any |= given[i] != NULL;
+    }
+    if (program_run(event->program, (PyArrayObject **)in, any ? given : NULL, &t, out)) return -1;
+    for (int i = 0; i < event->out_count; i++) slots[event->out[i]] = (PyObject *)out[i];
+    return 0;
+}
+
+static int perform(const Event *event, PyObject **slots, Sum *sums, double t, PyObject **mixed,
+                   PyObject *mix, PyObject *grad) {
     PyObject *called[MOST_OPERANDS + 1], **in = called + 1; /* a method's object comes first */
     for (int i = 0; i < event->in_count; i++)
         if (!(in[i] = slots[event->in[i]])) {
@@ -65,6 +94,7 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
             return -1;
         }
     PyObject *made;
+    int awaited;
     switch (event->kind) {
     case MIX:
     case COMPRESSED:
@@ -81,6 +111,7 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
         return *mixed ? 0 : -1;
     case WAIT:
         if (!(made = result_of(*mixed, event))) return -1;
+        if ((awaited = await_sum(event, made, slots, sums))) return awaited < 0 ? -1 : 0;
         made = Py_IS_TYPE(made, &PendingMixType) ? pending_wait(made)
                                               : PyObject_CallMethodNoArgs(made, wait_name);
         break;
@@ -91,12 +122,7 @@ static int perform(const Event *event, PyObject **slots, double t, PyObject **mi
                    ? next_gradient_full(grad, in[0])
                    : PyObject_CallMethodOneArg(grad, full_name, in[0]);
         break;
-    default: {
-        PyArrayObject *out[MOST_OPERANDS];
-        if (program_run(event->program, (PyArrayObject **)in, &t, out)) return -1;
-        for (int i = 0; i < event->out_count; i++) slots[event->out[i]] = (PyObject *)out[i];
-        return 0;
-    }
+    default: return run(event, in, slots, sums, t);
     }
     if (!made) return -1;
     PyArrayObject *plain = made_plain(made, (PyArrayObject *)slots[0]);
@@ -122,9 +148,12 @@ static PyObject *replay_call(PyObject *callable, PyObject *const *arguments, siz
     if (t == -1 && PyErr_Occurred()) return NULL;
 
     PyObject *slots[MOST_SLOTS] = {NULL}, *mixed = NULL, *result = NULL;
+    Sum sums[MOST_SLOTS];
+    for (int i = 0; i < self->slots; i++) sums[i].count = 0;
     for (int i = 0; i < self->fields; i++) slots[i] = Py_NewRef(PyTuple_GET_ITEM(state, i));
     for (int i = 0; i < self->events_used; i++)
-        if (perform(self->events + i, slots, t, &mixed, arguments[2], arguments[3])) goto done;
+        if (perform(self->events + i, slots, sums, t, &mixed, arguments[2], arguments[3]))
+            goto done;
     result = self->state->tp_alloc(self->state, self->fields);
     for (int i = 0; result && i < self->fields; i++)
         PyTuple_SET_ITEM(result, i, Py_NewRef(slots[self->result[i]]));
@@ -172,6 +201,23 @@ static int read_event(Replay *self, Event *event, PyObject *from) {
     return 0;
 }
 
+/* Find the results of mix that one program uses and nothing else does, with no other mix before it:
+   what is received stays in its buffers until then. */
+static void find_sums(Replay *self) {
+    for (int i = 0; i < self->events_used; i++) {
+        Event *wait = self->events + i, *user = NULL;
+        int uses = 0, mixed = 0;
+        if (wait->kind != WAIT) continue;
+        for (int f = 0; f < self->fields; f++) uses += self->result[f] == wait->out[0];
+        for (Event *at = wait + 1; at < self->events + self->events_used; at++) {
+            for (int k = 0; k < at->in_count; k++)
+                if (at->in[k] == wait->out[0]) uses++, user = at;
+            if (!user) mixed |= at->kind == MIX || at->kind == COMPRESSED;
+        }
+        wait->adds_up_later = uses == 1 && user && user->kind == RUN && !mixed;
+    }
+}
+
 /* Replay(step, state, fields, slots, events, result): the recorded method, its State class and the
    number of its fields, the number of slots, the events (kind, slots in, slots out, index, program)
    in order, and the slots of the new state. */
@@ -202,6 +248,7 @@ static PyObject *replay_new(PyTypeObject *type, PyObject *arguments, PyObject *n
         self->events_used++;
         if (read_event(self, self->events + i, PyTuple_GET_ITEM(events, i))) goto bad;
     }
+    find_sums(self);
     if (!wait_name && !(wait_name = PyUnicode_InternFromString("wait"))) goto bad;
     if (!full_name && !(full_name = PyUnicode_InternFromString("full"))) goto bad;
     if (!compressed_name && !(compressed_name = PyUnicode_InternFromString("compressed"))) goto bad;

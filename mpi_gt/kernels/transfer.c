@@ -54,8 +54,7 @@ typedef struct {
 
 typedef struct {
     PyArrayObject *own; /* the vector in the send buffer */
-    const void **rows;  /* the vectors to add up, in rank order */
-    const void *weights; /* of these */
+    Sum sum;
     int message;
 } Part;
 
@@ -204,9 +203,19 @@ PyObject *transfer_collect(Transfer *self, int index) {
     Part *part = self->side->parts + index;
     PyArrayObject *total = pool_take(self->pools + index, part->own);
     if (!total) return NULL;
-    combine_rows(total, part->rows, part->weights, PyArray_DIM(self->weights, 1));
+    combine_part(&part->sum, PyArray_TYPE(total), PyArray_DATA(total), 0, PyArray_SIZE(total));
     if (self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(total);
     return (PyObject *)total;
+}
+
+/* Wait for vector `index` from every neighbour. Set `sum` to what has to be added up before the next
+   exchange, and return an array of its dtype and shape; None under a profile, which tells waiting and
+   adding up apart from the rest of a step. */
+PyObject *transfer_await(Transfer *self, int index, Sum *sum) {
+    if (self->stamps) Py_RETURN_NONE;
+    if (await_vector(self, index)) return NULL;
+    *sum = self->side->parts[index].sum;
+    return Py_NewRef(self->side->parts[index].own);
 }
 
 /* transfer.receive(index): wait for that vector from every neighbour and return a copy of what came,
@@ -221,7 +230,7 @@ static PyObject *transfer_receive(PyObject *thing, PyObject *argument) {
     }
     if (await_vector(self, (int)index)) return NULL;
     Part *part = self->side->parts + index;
-    PyArrayObject *copy = stack_rows(part->rows, PyArray_DIM(self->weights, 1), self->place,
+    PyArrayObject *copy = stack_rows(part->sum.rows, part->sum.count, self->place,
                                      PyArray_SIZE(part->own), PyArray_TYPE(part->own));
     if (copy && self->stamps && add_stamp(self->stamps, self->after)) Py_CLEAR(copy);
     return (PyObject *)copy;
@@ -289,7 +298,7 @@ static int read_message(Transfer *self, Side *side, PyObject *from) {
         const void *weights =
             PyArray_GETPTR1(self->weights, side->parts_used < last ? side->parts_used : last);
         side->parts[side->parts_used++] = (Part){
-            .own = own, .rows = rows, .weights = weights, .message = side->messages_used};
+            .own = own, .sum = {rows, weights, terms}, .message = side->messages_used};
     }
     if (!fits && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "the buffers of a message do not match");

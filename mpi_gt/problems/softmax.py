@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import kernels
 from ..fuse import entrywise
 from ..kernels import fixed_order
-from .base import Array, Constant, Constants, Place, require
+from .base import Array, Constant, Constants, Draws, Place, require
 from .classification import Classification
 from .cross_entropy import slopes
 
@@ -36,6 +37,8 @@ class Softmax(Classification):
         libsvm FILE, default none: data of your own in LIBSVM format
     """
 
+    COMPILED = (np.uint8, np.float32, np.float64)  # dtypes of rows for the compiled gradient
+
     def __init__(
         self,
         place: Place,
@@ -61,6 +64,25 @@ class Softmax(Classification):
         self._multiply = fixed_order.multiply if place.reproducible else np.matmul
         self._regularised = entrywise(self._add_regulariser, arrays=2)
         self.dim = self.classes * self._x.shape[1]
+        if type(self).gradient is Softmax.gradient:  # a subclass may have a gradient of its own
+            self._kernel = self._compile(place)
+
+    def _compile(self, place: Place) -> Any:
+        """Return the compiled gradient; None without the kernels, or in a fixed order."""
+        if kernels.C is None or place.reproducible or self._x.dtype not in self.COMPILED:
+            return None
+        uniform = Draws(place, self.BATCH, self.batch)
+        return kernels.C.Softmax(
+            np.ascontiguousarray(self._x),
+            self._labels,
+            self.classes,
+            self.batch,
+            self._scale,
+            self.reg,
+            uniform,
+            np.matmul,
+            self.gradient,
+        )
 
     @classmethod
     def check_options(cls, *, reg: float = 0.01, **options: Any) -> None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,18 @@ _erf_of_one = np.frompyfunc(math.erf, 1, 1)
 
 
 class TruncatedNormal:
-    """N(0, sd²) truncated to [-c, c]; `reproducible`: with the same bits on every processor."""
+    """N(0, sd²) truncated to [-c, c]; `reproducible`: with the same bits on every processor.
 
-    def __init__(self, sd: float, c: float, reproducible: bool = False) -> None:
+    `coefficients` are those of `odd_coefficients`, if they are known already.
+    """
+
+    def __init__(
+        self,
+        sd: float,
+        c: float,
+        reproducible: bool = False,
+        coefficients: list[float] | None = None,
+    ) -> None:
         self.sd = sd
         self.c = c
         self._exp: Callable[[Array], Array] = fixed_order.exp if reproducible else np.exp
@@ -30,10 +38,11 @@ class TruncatedNormal:
             self.mass, self.variance = decimal_normal.mass_and_variance(sd, c)
             self._inverse = decimal_normal.inverse(self.mass)
         else:
-            self.mass = math.erf(c / sd / math.sqrt(2))
+            self.mass = mass_within(sd, c)
             density = math.exp(-0.5 * (c / sd) ** 2) / math.sqrt(2 * math.pi)
             self.variance = sd**2 * (1 - 2 * (c / sd) * density / self.mass)
-            self._inverse = _odd_polynomial(self.mass) or _inverse_by_scipy(self.mass)
+            known = coefficients or odd_coefficients(self.mass)
+            self._inverse = odd_function(known) if known else _inverse_by_scipy(self.mass)
         self.numbers = self.sd, self.c, self.mass, self.variance
         self.sample = entrywise(self._sample, arrays=1)
 
@@ -59,12 +68,17 @@ def _erf(z: Array) -> Array:
     return np.asarray(_erf_of_one(z), dtype=float)
 
 
-def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] | None:
-    """Return the standard normal quantile of (1 + w mass) / 2 for w in [-1, 1] as w P(2 w² - 1).
+def mass_within(sd: float, c: float) -> float:
+    """Return the probability of [-c, c] under N(0, sd²)."""
+    return math.erf(c / sd / math.sqrt(2))
 
-    It is accurate to two units in the last place if the truncation is narrow (the paper's is at
-    half a standard deviation), and needs no scipy, whose import takes longer than a short run.
-    None: no polynomial of this degree is accurate enough.
+
+def odd_coefficients(mass: float, degree: int = 12) -> list[float] | None:
+    """Return the coefficients of P, with w P(2 w² - 1) the normal quantile of (1 + w mass) / 2.
+
+    For w in [-1, 1] it is accurate to two units in the last place if the truncation is narrow (the
+    paper's is at half a standard deviation), and needs no scipy, whose import takes longer than a
+    short run. None: no polynomial of this degree is accurate enough.
     """
     if mass > 0.7:  # the truncation is beyond one standard deviation
         return None
@@ -72,10 +86,11 @@ def _odd_polynomial(mass: float, degree: int = 12) -> Callable[[Array], Array] |
     nodes = np.polynomial.chebyshev.chebpts1(degree + 1)
     values = [_quantile(mass * w) / w for w in np.sqrt((nodes + 1) / 2)]
     coefficients = np.polynomial.Chebyshev.fit(nodes, values, degree, domain=[-1, 1])
-    inverse = odd_function(coefficients.convert(kind=np.polynomial.Polynomial).coef.tolist())
+    found: list[float] = coefficients.convert(kind=np.polynomial.Polynomial).coef.tolist()
+    inverse = odd_function(found)
     probe = np.linspace(0.001, 1, 200)
     exact = np.array([_quantile(mass * value) for value in probe])
-    return inverse if np.abs(inverse(probe) - exact).max() <= 2e-15 * exact.max() else None
+    return found if np.abs(inverse(probe) - exact).max() <= 2e-15 * exact.max() else None
 
 
 def odd_function(coefficients: list[float]) -> Callable[[Array], Array]:
@@ -93,6 +108,8 @@ def odd_function(coefficients: list[float]) -> Callable[[Array], Array]:
 
 def _quantile(w: float) -> float:
     """Return the standard normal quantile of (1 + w) / 2, without cancellation near w = 0."""
+    from statistics import NormalDist  # here: on root only, for all ranks
+
     z = NormalDist().inv_cdf((1 + w) / 2)
     for _ in range(2):  # Newton on erf(z / sqrt 2) = w
         z -= (math.erf(z / math.sqrt(2)) - w) / (2 * NormalDist().pdf(z))

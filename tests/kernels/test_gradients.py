@@ -6,6 +6,7 @@ import pytest
 from mpi_gt.problems import Place
 from mpi_gt.problems.cross_entropy import slopes
 from mpi_gt.problems.huber import Huber
+from mpi_gt.problems.softmax import Softmax
 
 pytestmark = pytest.mark.usefixtures("kernels_built")
 
@@ -113,3 +114,46 @@ def test_what_is_not_finite_stays_so():
     slopes(z, np.array([0, 1]), 1.0, loss)
     assert np.isnan(z).any(axis=2).all()
     assert np.isnan(loss[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("options", "seeds"),
+    [
+        ({}, 1),
+        ({"batch": 1, "classes": 2}, 3),
+        ({"batch": 100, "features": 300, "reg": 0.5}, 5),  # one seed or two at a time
+        ({"batch": 7, "features": 130, "classes": 11}, 60),  # in groups, the last one smaller
+    ],
+    ids=str,
+)
+def test_the_softmax_gradient_to_the_bit(options, seeds, dtype):
+    problem = Softmax(Place(1, 4, tuple(range(seeds)), np.dtype(dtype)), **options)
+    x = np.random.default_rng(0).standard_normal((seeds, problem.dim)).astype(dtype)
+    results = [problem._kernel(t, x) for t in (1, 2, 300)]
+    for t, gradient in zip((1, 2, 300), results, strict=True):
+        assert gradient.dtype == dtype
+        np.testing.assert_array_equal(gradient, problem.gradient(t, x))
+
+
+@pytest.mark.parametrize("stored", [np.uint8, np.float64, np.int16])
+def test_rows_are_taken_as_they_are_stored(stored):
+    class Stored(Softmax):
+        def _load(self, place, **options):
+            super()._load(place, **options)
+            self._x = (20 * self._x).astype(stored)
+            self._scale = 0.05
+
+    problem = Stored(Place(0, 2, (0, 1)))
+    x = np.random.default_rng(0).standard_normal((2, problem.dim))
+    if stored is np.int16:
+        assert problem._kernel is None
+    else:
+        np.testing.assert_array_equal(problem._kernel(5, x), problem.gradient(5, x))
+
+
+def test_what_the_softmax_kernel_does_not_know_is_left_to_numpy():
+    problem = Softmax(Place(0, 2, (0, 1)))
+    x = np.random.default_rng(0).standard_normal((2, problem.dim))
+    np.testing.assert_array_equal(problem._kernel(3, np.asfortranarray(x)), problem.gradient(3, x))
+    assert Softmax(Place(0, 2, (0,), reproducible=True))._kernel is None

@@ -270,22 +270,22 @@ if comm.rank == 0:
 """
 
 
-def test_a_rank_never_holds_the_whole_of_covertype(mpi, call, prepared_data, tmp_path):
-    words = mpi.mpirun(16, mpi.python, "-m", "mpi4py", "-c", MEMORY)
+def test_a_rank_never_holds_the_whole_of_covertype(openmpi, call, prepared_data, tmp_path):
+    words = openmpi.mpirun(16, openmpi.python, "-m", "mpi4py", "-c", MEMORY)
     env = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = call(words, cwd=tmp_path, env=env, limit=180)
     assert "largest" in done.out
 
 
-def test_every_rank_reads_its_rows_under_mpi(mpi, call, prepared_data, data_dir, tmp_path):
+def test_every_rank_reads_its_rows_under_mpi(mpich, call, prepared_data, data_dir, tmp_path):
     """The run prepares the dataset once, if need be, and ends like the stacked run."""
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     words = ["run", "-n", "4", "--problem", "softmax:dataset=a9a,split=dirichlet:0.3"]
     words += ["--seeds", "2", "--iterations", "30", "--data-dir", data_dir, "--out"]
-    done = call(mpi.mpi_gt(*words, tmp_path / "mpi"), env=env)
+    done = call(mpich.mpi_gt(*words, tmp_path / "mpi"), env=env)
     assert done.err.count("preparing a9a (only once)") == 1
     assert "8140 rows on each node; 1 left over and not used" in done.err
-    done = call(mpi.mpi_gt(*words, tmp_path / "stacked", "--stacked", "--quiet"), env=env)
+    done = call(mpich.mpi_gt(*words, tmp_path / "stacked", "--stacked", "--quiet"), env=env)
     assert done.err == ""
     outputs = [np.load(tmp_path / name / "final.npz")["x"] for name in ("mpi", "stacked")]
     assert np.abs(outputs[0] - outputs[1]).max() <= 1e-12

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* Return exp(x) for x <= 0, to about two units in the last place; 0 below -700. As in softmax.c. */
+/* Return exp(x) for x <= 0, to about two units in the last place; 0 below -700. As in gradients/cross_entropy.c. */
 double fixed_exp(double x) {
     static const double inverse[] = {
         1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0,

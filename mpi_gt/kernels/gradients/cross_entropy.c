@@ -1,6 +1,6 @@
 /* The gradient of -log softmax(z)[label] by z, row by row. The twin is problems/cross_entropy.py.
    */
-#include "kernels.h"
+#include "../kernels.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -99,6 +99,39 @@ static inline double add_log(Logs *logs, double total) {
 SLOPES(double)
 SLOPES(float)
 
+/* Compute slopes as described below, of z with this many rows, groups and classes. */
+static int compute_slopes(int type, void *z, const npy_intp *labels, double scale, void *loss,
+                          void *correct, npy_intp rows, npy_intp groups, npy_intp classes,
+                          int fixed) {
+    npy_intp together = classes < BLOCK ? BLOCK / (classes ? classes : 1) : 1;
+    double *work = PyMem_Malloc((together * (classes + 2)) * sizeof(double));
+    Logs *logs = PyMem_Malloc((groups + 1) * sizeof(Logs));
+    if (!work || !logs) {
+        PyMem_Free(work);
+        PyMem_Free(logs);
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (npy_intp g = 0; g < groups; g++) logs[g] = (Logs){1, 0, fixed ? fixed_log : log};
+    if (type == NPY_DOUBLE)
+        slopes_double(z, labels, scale, loss, correct, rows, groups, classes, work, together, logs);
+    else
+        slopes_float(z, labels, scale, loss, correct, rows, groups, classes, work, together, logs);
+    for (npy_intp g = 0; loss && g < groups; g++)
+        ((double *)loss)[g] += logs[g].log(logs[g].product);
+    PyMem_Free(work);
+    PyMem_Free(logs);
+    return 0;
+}
+
+/* Replace each row of z, whose last dimension is the classes, by scale (softmax(z) - [label]); the labels
+   have been checked. */
+int slopes_in_place(PyArrayObject *z, const npy_intp *labels, npy_intp rows, double scale) {
+    npy_intp classes = PyArray_DIM(z, PyArray_NDIM(z) - 1);
+    return compute_slopes(PyArray_TYPE(z), PyArray_DATA(z), labels, scale, NULL, NULL, rows, 1,
+                          classes, 0);
+}
+
 /* slopes(z, labels, scale, loss, correct, fixed): replace z (rows, groups, classes) by
    scale (softmax(z) - [label]), for labels (rows,). Unless they are None, add to loss (groups,) in
    float64 the losses of all rows, and to correct (groups,) in int64 the number of rows whose label
@@ -136,24 +169,8 @@ PyObject *kernels_slopes(PyObject *module, PyObject *const *arguments, Py_ssize_
             PyErr_SetString(PyExc_IndexError, "a label is not in [0, classes)");
             return NULL;
         }
-    npy_intp together = classes < BLOCK ? BLOCK / (classes ? classes : 1) : 1;
-    double *work = PyMem_Malloc((together * (classes + 2)) * sizeof(double));
-    Logs *logs = PyMem_Malloc((groups + 1) * sizeof(Logs));
-    if (!work || !logs) {
-        PyMem_Free(work);
-        PyMem_Free(logs);
-        return PyErr_NoMemory();
-    }
-    for (npy_intp g = 0; g < groups; g++) logs[g] = (Logs){1, 0, fixed ? fixed_log : log};
-    if (PyArray_TYPE(z) == NPY_DOUBLE)
-        slopes_double(PyArray_DATA(z), label, scale, sums[0], sums[1], rows, groups, classes, work,
-                      together, logs);
-    else
-        slopes_float(PyArray_DATA(z), label, scale, sums[0], sums[1], rows, groups, classes, work,
-                     together, logs);
-    for (npy_intp g = 0; sums[0] && g < groups; g++) 
-        ((double *)sums[0])[g] += logs[g].log(logs[g].product);
-    PyMem_Free(work);
-    PyMem_Free(logs);
+    if (compute_slopes(PyArray_TYPE(z), PyArray_DATA(z), label, scale, sums[0], sums[1], rows,
+                       groups, classes, fixed))
+        return NULL;
     Py_RETURN_NONE;
 }

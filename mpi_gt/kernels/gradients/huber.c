@@ -1,6 +1,6 @@
 /* The Huber problem with a small dense Phi, all seeds in one call: its stochastic gradient, and the
    expectations of its loss and gradient. The twin is problems/huber.py. */
-#include "kernels.h"
+#include "../kernels.h"
 #include <math.h>
 #include <stddef.h>
 

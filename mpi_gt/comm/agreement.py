@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..graphs.network import Row
-from .collective import on_every_rank, waiting_for
+from .collective import first_of_all, waiting_for
 
 Array = NDArray[Any]
 
@@ -41,12 +41,16 @@ def agreed_row(comm: MPI.Intracomm, row: Row) -> Row:
     ours = {} if wrong else _messages(row)
     theirs = _exchanged(comm, ours)
 
-    def check() -> None:
+    error: UserError | None = None
+    try:
         if wrong:
             raise UserError(wrong)
         _require_agreement(row, ours, theirs)
-
-    on_every_rank(comm, check)
+    except UserError as caught:
+        error = caught
+    first = first_of_all(comm, error)  # without a barrier: the exchange before ends in one
+    if first is not None:
+        raise first
     layers = tuple(
         replace(layer, places=tuple(int(theirs[j][k, PLACE_HERE]) for j in layer.targets))
         for k, layer in enumerate(row.layers)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from mpi4py import MPI
 
 from ..errors import UserError
@@ -34,6 +35,8 @@ class WatchedComm(MPI.Intracomm):
     waits: int = 0
     waiting: str | None = None
     watchdog: Any = None
+    node: int | None = None
+    """The node of this rank in a run whose ranks are placed otherwise (see `placement`)."""
 
     # those that are used before and after the loop; a Node notes the others itself
     bcast = _noted("bcast")
@@ -41,7 +44,9 @@ class WatchedComm(MPI.Intracomm):
     scatter = _noted("scatter")
     allgather = _noted("allgather")
     Dup = _noted("Dup")
+    Split = _noted("Split")
     Split_type = _noted("Split_type")
+    Allreduce = _noted("Allreduce")
     Alltoall = _noted("Alltoall")
     Create_dist_graph_adjacent = _noted("Create_dist_graph_adjacent")
 
@@ -106,10 +111,21 @@ def on_every_rank(
     except UserError as caught:
         error = caught
     idle_barrier(comm, what)
-    for first in comm.allgather(error):
-        if first is not None:
-            raise first
+    first = first_of_all(comm, error)
+    if first is not None:
+        raise first
     return cast(Result, result)
+
+
+def first_of_all(comm: MPI.Intracomm, value: Result | None) -> Result | None:
+    """Return, on every rank, the value of the lowest rank that has one; None if none has.
+
+    Collective: every rank calls it. Ranks do not gather the values of all others: these would be
+    as many objects as there are ranks, on each of them.
+    """
+    place = np.array([comm.size if value is None else comm.rank])
+    comm.Allreduce(MPI.IN_PLACE, place, op=MPI.MIN)
+    return None if place[0] == comm.size else comm.bcast(value, root=int(place[0]))
 
 
 def place_on_host(comm: MPI.Intracomm) -> tuple[int, int]:

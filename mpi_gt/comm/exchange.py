@@ -5,6 +5,7 @@ that is chosen. Buffers and requests are made once, before the first exchange.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from ..graphs.network import LayerRow
+from ..kernels import C
 from .message import Exchange, Message
 from .shared import Shared
 
@@ -26,12 +28,28 @@ class Neighbor(Exchange):
 
     def __init__(self, comm: MPI.Distgraphcomm, messages: Sequence[Message], row: LayerRow) -> None:
         super().__init__(comm, messages, row)
-        ((send, receive),) = self.buffers
+        (message,), ((send, receive),) = messages, self.buffers
         # partial, not a method: the call goes to mpi4py without a Python frame in between
         self.start = partial(comm.Neighbor_allgather, send, receive)
+        if C is not None:
+            with suppress(LookupError):  # the call goes to MPI without mpi4py in between
+                self.start = C.Collective(
+                    MPI.__file__,
+                    "MPI_Neighbor_allgather",
+                    message.send,
+                    message.receive,
+                    MPI._handleof(MPI.INT64_T),
+                    MPI._handleof(comm),
+                    _fail,
+                )
 
     def finish(self, index: int) -> None:
         pass
+
+
+def _fail(code: int) -> None:
+    """Raise the exception of an error code of MPI."""
+    raise MPI.Exception(code)
 
 
 class Persistent(Exchange):

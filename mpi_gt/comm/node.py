@@ -12,17 +12,17 @@ from ..channels import Channel
 from ..errors import UserError
 from ..graphs.network import Row, Turns
 from ..kernels import Mix, NextGradient, NodeCounters, Transfer, advance
-from ..kernels.reference import add_in_order
 from .agreement import agreed_row
 from .collective import idle_barrier
 from .compression import CompressedMix, Encoder, without_compressor
+from .host_group import HostGroup
+from .means import GATHERED, PIECE, Tree, add_along_tree
 from .message import Exchange
 from .plan import CompressedPlan, Plan
 
 Array = NDArray[Any]
 
 NEVER = np.iinfo(np.int64).max
-CHUNK = 1 << 16  # entries per step of a mean, so that root never holds n whole vectors
 
 
 class Node(NodeCounters):
@@ -35,11 +35,13 @@ class Node(NodeCounters):
         self.exchange_class = exchange_class
         self.world = comm.Dup()
         self.nodes = comm.size
+        self._tree = Tree(self.world)
         self.is_root = comm.rank == 0
         self.make_plan: Callable[..., Plan] = Plan
         self.make_compressed_plan: Callable[..., CompressedPlan] = CompressedPlan
         self.rank = comm.rank
         self._barrier: MPI.Request | None = None
+        self._host: HostGroup | None = None
         self.plans: list[Plan] = []
         self._word = np.zeros(1, np.int64)
         self._mixes: dict[tuple[str, ...], Mix] = {}
@@ -75,6 +77,11 @@ class Node(NodeCounters):
     def turns(self) -> Turns:
         """Return which layer each iteration uses."""
         return self.row.turns
+
+    @property
+    def reach(self) -> int:
+        """Return how many arcs suffice from any node to any other."""
+        return self.row.reach or self.nodes
 
     @property
     def layer(self) -> int:
@@ -180,32 +187,45 @@ class Node(NodeCounters):
     def mean(self, z: Array, everywhere: bool = True) -> Array | None:
         """Return the mean of z over all nodes in float64: on every rank, or else on root only.
 
-        Collective: every rank calls it. Root adds up in rank order: with a reduction by MPI the
-        order, and so the last bits, would depend on the library.
+        Collective: every rank calls it. The order of the additions is that of `comm.means`.
         """
         z = np.asarray(z, np.float64, order="C")
-        if z.size > CHUNK:
-            return self._mean_of_pieces(z, everywhere)
+        if z.nbytes * self.nodes > GATHERED:
+            return self._mean_along_tree(z, everywhere)
         self._wait_for("the mean over all nodes")
-        mean = np.empty(z.shape) if everywhere or self.is_root else None
         rows = np.empty((self.nodes, z.size)) if self.is_root else None
         self.world.Gather(z, rows)
-        if rows is not None and mean is not None:
-            add_in_order(rows, mean.reshape(-1))
+        mean = None if rows is None else add_along_tree(rows).reshape(z.shape)
+        if mean is not None:
             mean /= self.nodes
         if everywhere:
+            mean = np.empty(z.shape) if mean is None else mean
             self.world.Bcast(mean)
         self.waiting = None
         return mean
 
-    def _mean_of_pieces(self, z: Array, everywhere: bool) -> Array | None:
+    def _mean_along_tree(self, z: Array, everywhere: bool) -> Array | None:
+        """Return the mean of long vectors, in pieces: no rank holds more than two besides its own.
+
+        No rank waits for root's sum before the last piece is sent: the tree works as a pipeline.
+        """
         flat = z.reshape(-1)
-        mean = np.empty_like(flat) if everywhere or self.is_root else None
-        for begin in range(0, flat.size, CHUNK):
-            piece = self.mean(flat[begin : begin + CHUNK], everywhere)
-            if mean is not None:
-                mean[begin : begin + CHUNK] = piece
-        return None if mean is None else mean.reshape(z.shape)
+        mean = np.empty(z.size) if everywhere or self.is_root else None
+        pieces = [slice(begin, begin + PIECE) for begin in range(0, z.size, PIECE)]
+        kept = self._tree.make_room(min(z.size, PIECE))
+        for piece in pieces:
+            self._wait_for("the mean over all nodes")
+            total = self._tree.add_up(flat[piece], kept)
+            self.waiting = None
+            if mean is not None and total is not None:
+                np.divide(total, self.nodes, out=mean[piece])
+        if mean is None:
+            return None
+        for piece in pieces if everywhere else ():
+            self._wait_for("the mean over all nodes")
+            self.world.Bcast(mean[piece])
+            self.waiting = None
+        return mean.reshape(z.shape)
 
     def gather(self, z: Array) -> Array | None:
         """Return every node's z, stacked to (nodes, ...), on root; None on the other ranks.
@@ -238,6 +258,19 @@ class Node(NodeCounters):
             self._wait_for("all nodes to save their state")
             self._barrier.Wait()
             self.waiting = self._barrier = None
+
+    def idle_barrier(self) -> None:
+        """Wait for all ranks, without spinning, and for as long as one of them shows that it works.
+
+        Collective: every rank calls it.
+        """
+        idle_barrier(self.world)
+
+    def host_group(self) -> HostGroup:
+        """Return the ranks of this host, the same object each time. Collective: made by all."""
+        if self._host is None:
+            self._host = HostGroup(self.world)
+        return self._host
 
     def _wait_for(self, what: str) -> None:
         self.waits += 1
@@ -276,4 +309,6 @@ class Node(NodeCounters):
             plan.free()
         for comm in self.graph_comms:
             comm.Free()
+        if self._host is not None:
+            self._host.free()
         self.world.Free()

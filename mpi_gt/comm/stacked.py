@@ -3,6 +3,7 @@
 The tests compare MPI runs with it, and a profile uses it as a baseline without communication.
 """
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ..graphs.network import Arcs
 from ..kernels.reference import NextGradient, WeightedSum, advance
 from ..problems.base import Problem
 from .compression import Encoder, Pairs, without_compressor
+from .means import add_along_tree
 
 if TYPE_CHECKING:
     from .channel import StackedChannel
@@ -50,6 +52,7 @@ class StackedNode:
 
     is_root = True
     rank = 0
+    reach = 1  # iterations until all nodes know of a stop
 
     def __init__(self, arcs: Arcs, reproducible: bool = False) -> None:
         self._arcs = arcs
@@ -102,6 +105,12 @@ class StackedNode:
 
     def finish_barrier(self) -> None:
         pass
+
+    def idle_barrier(self) -> None:
+        pass
+
+    def host_group(self) -> "OneProcess":
+        return OneProcess()
 
     def hear_through(self, channel: Channel) -> None:
         """Mix over an unreliable channel from now on."""
@@ -187,7 +196,8 @@ class StackedNode:
         return (matrix @ z.reshape(self.nodes, -1)).reshape(z.shape)
 
     def mean(self, z: Array, everywhere: bool = True) -> Array:
-        return np.add.reduce(np.asarray(z, dtype=np.float64), axis=0) / self.nodes
+        """Return the mean over all nodes, with the bits that ranks would get."""
+        return add_along_tree(z) / self.nodes
 
     def gather(self, z: Array) -> Array:
         return z
@@ -200,6 +210,15 @@ class StackedNode:
 
     def free(self) -> None:
         pass
+
+
+class OneProcess:
+    """The only process of a stacked run, with the interface of HostGroup as far as it needs one."""
+
+    is_writer = True
+
+    def __init__(self) -> None:
+        self.name = secrets.token_hex(8)
 
 
 class StackedMix:

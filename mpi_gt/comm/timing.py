@@ -9,6 +9,8 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..memory import SMALL, require_memory, show_bytes
+from .collective import first_of_all, place_on_host
 from .exchange import EXCHANGES
 from .message import HEADER_WORDS, Exchange, Message
 from .node import Node
@@ -97,6 +99,7 @@ def unavailable_reason(
     """
     reason = None
     try:
+        _require_room(node, exchange_class, payload)
         timer = ExchangeTimer(node, exchange_class, payload)
         if trial:
             timer.check(1)
@@ -105,7 +108,19 @@ def unavailable_reason(
         reason = f"this MPI library lacks a call: {_text_of(error, exchange_class.needs)}"
     except UserError as error:  # there is no room for it
         reason = str(error)
-    return next(filter(None, node.world.allgather(reason)), None)
+    return first_of_all(node.world, reason)
+
+
+def _require_room(node: Node, exchange_class: type[Exchange], payload: int) -> None:
+    """Raise UserError if messages from every rank to every rank do not fit into memory.
+
+    Collective: every rank calls it.
+    """
+    size = node.nodes * payload
+    if exchange_class.to_all and size * node.nodes >= SMALL:
+        _, ranks_here = place_on_host(node.world)
+        what = f"a message of {show_bytes(payload)} from each of {node.nodes} ranks to every rank"
+        require_memory(what, size, ranks_here, "take an exchange with the neighbours only")
 
 
 def _text_of(error: Exception, needs: str = "") -> str:

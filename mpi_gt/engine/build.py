@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,18 +14,19 @@ from .. import machine
 from ..channels import Channel
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
-from ..graphs import build_network
 from ..kernels.fixed_order import require_kernels
 from ..memory import VECTORS, reported_memory_errors, require_memory
 from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
+from ..rundir.staging import require_scratch
 from ..user_classes import call_user_code, construct, is_custom
 from .channel import connect
 from .contracts import Costs, costs_of, largest, require_graph
 from .extent import Extent, extents_of, targets_of
 from .extra_columns import NO_EXTRA, ExtraColumns, metric_names
 from .place import MethodPlace
-from .start import first_estimate, read_starts
+from .placement import facts_of_placement, network_of, require_ranks
+from .start import first_estimate, problem_parts, read_starts
 from .user_code.checks import (
     Agreement,
     Trial,
@@ -35,7 +37,6 @@ from .user_code.checks import (
     problem_facts,
     require_agreement,
     require_dimension,
-    require_parts,
     unpack_part,
 )
 from .user_code.guard import GuardedProblem
@@ -43,6 +44,8 @@ from .user_code.trials import agreement_of, own_class_warnings, try_entries
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+    from ..comm.placement import PlacedRanks
 
 Array = NDArray[Any]
 
@@ -71,8 +74,10 @@ class Experiment:
     channel: Channel | None = None  # None: all messages arrive as they were sent
 
 
-def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
-    """Build this rank's objects of the run.
+def build(
+    config: RunConfig, comm: "MPI.Intracomm | None", placed: "PlacedRanks | None" = None
+) -> Experiment:
+    """Build this rank's objects of the run; `placed` has a `comm` in the order of the nodes.
 
     Collective: every rank calls it. If the input does not fit together, all ranks raise UserError.
     """
@@ -86,21 +91,17 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
     from ..comm.node import Node
     from ..comm.timing import choose_exchange
 
-    if config.n not in (None, comm.size):
-        raise UserError(f"-n {config.n} was asked for, but there are {comm.size} MPI ranks")
-    config = replace(config, n=comm.size)
-    config.check_performance_options()
+    config = require_ranks(config, comm)
     ranks = comm.gather(machine.rank_facts())
     facts: dict[str, Any] = {}
     place_here, ranks_here = place_on_host(comm)
-    first = place_here == 0
     on_every_rank(
         comm,
-        lambda: _prepare_host(config, ranks_here) if first else None,
+        lambda: _prepare_host(config, ranks_here) if place_here == 0 else None,
         f"{config.problem} is being prepared",
     )
     row, part, start, hosts, identity, directory = comm.scatter(
-        on_root(comm, lambda: _plan(config, ranks or [], facts))
+        on_root(comm, lambda: _plan(config, ranks or [], facts, placed))
     )
     auto = config.exchange == AUTO
     node = Node(comm, row, EXCHANGES["neighbor" if auto else config.exchange])
@@ -117,9 +118,9 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
             require_agreement(config.parse_problem()[0], comm.allgather(own.agreement))
             costs = largest(comm.allgather(costs))
         targets = targets_of(comm, row) if config.budget else []
-        extents = on_every_rank(
-            comm, lambda: extents_of(config, own.entries, own.place, costs, targets)
-        )
+        measured = partial(extents_of, config, own.entries, own.place, costs, targets)
+        # without a budget no rank can fail alone, which saves a barrier
+        extents = on_every_rank(comm, measured) if config.budget else measured()
         facts["exchange"] = choose_exchange(node, auto, 2 * own.x1.nbytes)
         channel = connect(config, node)
     except UserError:
@@ -134,7 +135,10 @@ def build(config: RunConfig, comm: "MPI.Intracomm | None") -> Experiment:
 
 
 def _plan(
-    config: RunConfig, ranks: list[machine.RankFacts], facts: dict[str, Any]
+    config: RunConfig,
+    ranks: list[machine.RankFacts],
+    facts: dict[str, Any],
+    placed: "PlacedRanks | None",
 ) -> list[tuple[Any, ...]]:
     """Return the message for each rank, and add to `facts`. Called on root only.
 
@@ -143,11 +147,12 @@ def _plan(
     from .identity import identify
 
     n = len(ranks)
-    network = build_network(config.graph, config.weights, n, config.matchings)
+    network = network_of(config, n, placed)
     require_graph(config.entries(), network.arcs)
     facts.update(machine.run_facts(ranks, config.reproducible), graph=network.facts())
+    facts.update(facts_of_placement(network, facts["hosts"], placed))
     identity, directory = identify(config, network.digest(), facts)
-    parts = _problem_parts(config, n)
+    parts = problem_parts(config, n)
     starts = read_starts(config, n, facts["warnings"])
     if is_custom(config.problem):
         parts = pack_parts(config.problem, parts)  # an error of pickle's is one of the user's
@@ -210,18 +215,19 @@ def build_stacked(config: RunConfig) -> Experiment:
     if config.n is None:
         raise UserError("a stacked run needs the number of nodes: -n N")
     n = config.n
-    _prepare(config, 1)
+    _prepare_host(config, 1)
     require_memory(f"the mixing matrix of {n} nodes", 2 * 8 * n * n)
     from ..comm.stacked import StackedNode, StackedProblem
+    from ..graphs import build_network
     from .identity import identify
 
     network = build_network(config.graph, config.weights, n, config.matchings)
     require_graph(config.entries(), network.arcs)
     layers = network.arcs.layers
-    if len(layers) > 1:
-        require_memory(f"the mixing matrices of {len(layers)} layers", 8 * n * n * len(layers))
+    if (count := len(layers)) > 1:
+        require_memory(f"the mixing matrices of {count} layers", 8 * n * n * count)
     facts = {**machine.run_facts(None, config.reproducible), "graph": network.facts()}
-    at = [_place(config, node, n, part) for node, part in enumerate(_problem_parts(config, n))]
+    at = [_place(config, node, n, part) for node, part in enumerate(problem_parts(config, n))]
     problems: list[Any] = [_make_problem(config, place) for place in at]
     name, custom = config.parse_problem()[0], is_custom(config.problem)
     require_agreement(name, [Agreement(int(each.dim)) for each in problems])
@@ -266,6 +272,8 @@ def build_stacked(config: RunConfig) -> Experiment:
 
 def _prepare_host(config: RunConfig, ranks_here: int) -> None:
     """Write down what this run uses on this host, and prepare the files of its problem."""
+    if config.checkpoint_staging is not None:
+        require_scratch(config.checkpoint_staging)
     if config.out is not None:
         record_launch(Path(config.out).absolute())
     _prepare(config, ranks_here)
@@ -300,19 +308,6 @@ def _prepare(config: RunConfig, ranks_here: int) -> None:
 
 def _show(text: str) -> None:
     print(f"mpi-gt: {text}", file=sys.stderr, flush=True)
-
-
-def _problem_parts(config: RunConfig, nodes: int) -> list[Any]:
-    """Return the data that root sends to each node's problem, None each if there is none."""
-    name, kind, options = config.parse_problem()
-    if not hasattr(kind, "parts"):
-        return [None] * nodes
-    parts = call_user_code(
-        f"problem {name}: parts",
-        lambda: kind.parts(nodes, **options),
-        is_custom(config.problem),
-    )
-    return require_parts(name, parts, nodes)
 
 
 def _place(config: RunConfig, node: int, nodes: int, part: Any) -> Place:

@@ -12,6 +12,7 @@ from ..compressors import Compressor
 from ..config import Entry
 from ..errors import UserError
 from ..graphs.network import KINDS, Arcs, Layer
+from ..graphs.reach import eccentricity
 
 Array = NDArray[Any]
 GRAPHS = ("any", "static", "symmetric", "directed")
@@ -97,22 +98,12 @@ def _require_layers_in_turn(entry: Entry, arcs: Arcs) -> None:
     tails = np.concatenate([layer.sources for layer in used])
     heads = np.concatenate([layer.receivers for layer in used])
     nodes = used[0].nodes
-    if not (_reaches_all(tails, heads, nodes) and _reaches_all(heads, tails, nodes)):
+    if None in (eccentricity(nodes, tails, heads), eccentricity(nodes, heads, tails)):
         raise UserError(
             f"{entry.label} exchanges every {every} iterations, and so uses {len(used)} of the "
             f"{count} layers only, which do not join all nodes; take an `every` that has no common "
             f"divisor with {count}"
         )
-
-
-def _reaches_all(tails: Array, heads: Array, nodes: int) -> bool:
-    """Return whether paths along the arcs lead from node 0 to every node."""
-    reached = np.zeros(nodes, bool)
-    reached[0] = True
-    count = 0
-    while count != (count := int(np.count_nonzero(reached))):
-        reached[heads[reached[tails]]] = True
-    return count == nodes
 
 
 def costs_of(problem: Any) -> Costs:

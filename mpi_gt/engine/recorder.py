@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from .. import plots
 from ..config import RunConfig
+from ..display.graphs import placement_sentence
 from ..display.progress import choose_progress
+from ..graphs import IN_RANK_ORDER
 from ..plots.audit import draw_audit
 from ..plots.metrics import draw_comparison, draw_own_metrics, draw_run, draw_sweep
 from ..results.options import spelled_options
@@ -61,6 +63,8 @@ class Recorder:
         self._save()
         for warning in self.facts["warnings"]:
             self._progress.note(f"warning: {warning}")
+        if "placement" in self.facts and config.place != IN_RANK_ORDER:
+            self._progress.note(placement_sentence(self.facts["placement"]))
         if dropped := self.facts["problem"].get("rows_dropped"):
             each = self.facts["problem"]["rows_per_node"]
             self._progress.note(f"{each} rows on each node; {dropped} left over and not used")

@@ -1,6 +1,5 @@
 """The result of a run: as `run` returns it on each rank, or read from a run directory."""
 
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,9 @@ class Result(ResultTables):
         The content of profile.json on root, if the run was profiled; else empty.
     directory : Path or None
         The run directory, if the run has one.
+    node : int or None
+        The node that this rank was, whose output it has: its rank, unless the option `place` says
+        otherwise. None in a stacked run and in a result of `launch`.
     """
 
     outputs: dict[str, Array]
@@ -41,6 +43,7 @@ class Result(ResultTables):
     facts: dict[str, Any]
     profile: dict[str, Any] = field(default_factory=dict)
     directory: Path | None = None
+    node: int | None = None
 
     @property
     def x(self) -> Array:
@@ -84,10 +87,12 @@ def _read_outputs(directory: Path, facts: dict[str, Any]) -> dict[str, Array]:
     path = directory / "final.npz"
     if not path.exists():  # all algorithms have diverged
         return {}
+    from zipfile import BadZipFile  # here: only a run that is read back needs it
+
     try:
         with np.load(path, allow_pickle=False) as file:
             outputs = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, BadZipFile) as error:
         raise UserError(f"cannot read {path}: {error}") from None
     if facts["config"].get("algorithms") is None and list(outputs) == ["x"]:
         (label,) = facts.get("results", {"x": None})

@@ -10,17 +10,19 @@ from ..config import RunConfig
 from ..errors import StorageError, UserError
 from ..files import missing
 from ..rundir import run_json
-from ..rundir.checkpoint import (
-    HEADER,
-    SLOTS,
-    Part,
-    Unusable,
+from ..rundir.checkpoint import HEADER, Part, Unusable
+from ..rundir.checkpoint_files import (
+    Found,
+    Place,
+    Places,
+    Position,
+    find_parts,
     latest,
-    part_path,
-    read_part,
+    newest_by_position,
     require_files,
+    whole_checkpoints,
 )
-from ..rundir.layout import INPUTS, require_free, require_no_run
+from ..rundir.layout import INPUTS, SLOTS, require_free, require_no_run
 from ..rundir.run_json import require_facts
 from ..rundir.watchdog_reports import forget_reports
 from .checkpointer import Checkpointer
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 
 REQUIRED = ("config.iterations",)
 """The keys of run.json without which a run cannot be resumed."""
-Choice = tuple[dict[str, str | None], int | None]
-"""The finished algorithms, each with its error if any, and the slot to resume from, if any."""
+Choice = tuple[dict[str, str | None], tuple[int, Position] | None]
+"""The finished algorithms, each with its error if any; slot and position to resume from, if any."""
 
 
 def config_of_run(directory: Path, given: Mapping[str, Any], ranks: int | None) -> RunConfig | None:
@@ -118,33 +120,52 @@ def restore_checkpoint(
     config, labels = experiment.config, [entry.label for entry in experiment.entries]
     if config.stacked:
         comm = None
-    node = 0 if comm is None else comm.rank
-    parts = [_own_part(experiment, slot, node) for slot in range(len(SLOTS))]
-    own = [part if isinstance(part, str) else (*part.position, part.header) for part in parts]
+    places, damaged = _own_places(experiment, comm)
+    parts = [_own_part(experiment, place, 0 if comm is None else comm.rank) for place in places]
+    own = [
+        Found(place.slot, {}, part) if isinstance(part, str) else Found(place.slot, part.header)
+        for place, part in zip(places, parts, strict=True)
+    ]
     by_rank = [own] if comm is None else comm.gather(own)
     choice: Choice | None = None
     if not isinstance(recorder, NoRecorder):
         assert by_rank is not None
+        by_rank[0] += [Found(slot, {}, problem) for slot, problem in damaged]
         choice = _choose(config, labels, recorder, by_rank)
     if comm is not None:
         choice = comm.bcast(choice)
     assert choice is not None
-    done, slot = choice
-    if slot is not None:
-        chosen = parts[slot]
-        assert isinstance(chosen, Part)
-        checkpointer.resume_from(slot, chosen)
+    done, chosen = choice
+    if chosen is not None:
+        slot, position = chosen
+        part = parts[own.index(newest_by_position(own, slot)[position])]
+        assert isinstance(part, Part)
+        checkpointer.resume_from(slot, part)
     return done
 
 
-def _own_part(experiment: "Experiment", slot: int, node: int) -> Part | str:
-    """Return this rank's part in the slot, or why it cannot be used; "" if there is no file."""
+def _own_places(
+    experiment: "Experiment", comm: "MPI.Intracomm | None"
+) -> tuple[list[Place], list[tuple[int, str]]]:
+    """Return where parts of this rank are; on root also the slots and reasons of damaged files.
+
+    Collective: every rank calls it. Only root looks at the indexes of all hosts.
+    """
     assert experiment.directory is not None
-    path = part_path(experiment.directory, slot, node)
-    if not path.exists():
-        return ""
+    found = Places({}, [])
+    if comm is None or comm.rank == 0:
+        found = find_parts(experiment.directory)
+    if comm is None:
+        return found.by_node.get(0, []), found.damaged
+    by_rank = [found.by_node.get(node, []) for node in range(comm.size)]
+    return comm.scatter(by_rank if comm.rank == 0 else None), found.damaged
+
+
+def _own_part(experiment: "Experiment", place: Place, node: int) -> Part | str:
+    """Return this rank's part at that place, or why it cannot be used."""
+    path = place.path
     try:
-        part = read_part(path)
+        part = place.read()
     except Unusable as error:
         return str(error)
     if wrong := missing(part.header, HEADER):
@@ -164,38 +185,31 @@ def _own_part(experiment: "Experiment", slot: int, node: int) -> Part | str:
 
 
 def _choose(
-    config: RunConfig, labels: Sequence[str], recorder: "Recorder", by_rank: list[Any]
+    config: RunConfig, labels: Sequence[str], recorder: "Recorder", by_rank: list[list[Found]]
 ) -> Choice:
-    """Choose the slot to resume from, and set root's recorder to it. Called on root only.
+    """Choose the checkpoint to resume from, and set root's recorder to it. Called on root only.
 
-    `by_rank` holds for each rank and slot either (algorithm, iteration, header) of its part, or why
-    the part cannot be used.
+    `by_rank` holds what each rank has found.
     """
     done = recorder.finished(labels)
-    usable: list[tuple[int, int]] = []
+    usable: list[Found] = []
     problems: list[str] = []
     for slot in range(len(SLOTS)):
-        column = [own[slot] for own in by_rank]
-        bad = [each for each in column if isinstance(each, str)]
-        positions = {each[:2] for each in column if not isinstance(each, str)}
-        if not positions and not any(bad):
-            continue
-        if bad or len(positions) > 1:
-            problems.append(next(filter(None, bad), "not all of its parts were written"))
-            continue
-        ((label, iteration),) = positions
-        if recorder.directory and recorder.directory.rows_until(column[0][2]["metrics"]) is None:
-            problems.append(f"metrics.csv is not as it was at iteration {iteration}")
-            continue
-        if label in labels and labels.index(label) == len(done):
-            usable.append((iteration, slot))
-    chosen = max(usable)[1] if usable else None
-    header = {} if chosen is None else by_rank[0][chosen][2]
+        checkpoints, problem = whole_checkpoints(labels, by_rank, slot)
+        problems += [problem] if problem else []
+        for (label, iteration), header in checkpoints.items():
+            if recorder.directory and recorder.directory.rows_until(header["metrics"]) is None:
+                problems.append(f"metrics.csv is not as it was at iteration {iteration}")
+            elif label in labels and labels.index(label) == len(done):
+                usable.append(Found(slot, header))
+    chosen = max(usable, key=lambda each: each.newness, default=None)
+    header = {} if chosen is None else chosen.header
     where = {
         "algorithm": labels[len(done)] if len(done) < len(labels) else None,
         "iteration": header.get("iteration", 0),
         "exchange": config.exchange,
         **{key: recorder.facts.get(key) for key in ("hosts", "mpi", "versions", "blas")},
+        **{key: recorder.facts[key] for key in ("placement",) if key in recorder.facts},
     }
     if chosen is None and not done:
         recorder.start()
@@ -209,7 +223,8 @@ def _choose(
     if chosen is None and len(done) < len(labels):
         text = "no checkpoint can be used" if problems else "there is no checkpoint"
         recorder.warn(f"{text}: {where['algorithm']} starts over from iteration 1")
-    return {label: recorder.facts["results"][label].get("error") for label in done}, chosen
+    errors = {label: recorder.facts["results"][label].get("error") for label in done}
+    return errors, None if chosen is None else (chosen.slot, chosen.position)
 
 
 def _warn_of_other_blas(recorder: "Recorder") -> None:

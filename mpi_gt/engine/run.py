@@ -1,5 +1,6 @@
 """The function `run`: one whole run, with one or several algorithms, on all ranks."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..config import Entry, RunConfig
 from ..errors import Diverged, Stopped, UserError
+from ..graphs import IN_RANK_ORDER
 from ..launchers.detect import OUTCOME
 from ..performance.phases import NoPhases
 from ..rundir.remains import forget_launches
@@ -19,6 +21,7 @@ from .channel import channel_facts
 from .checkpointer import Checkpointer
 from .extent import planned_facts
 from .loop import NoRecorder
+from .placement import placed_run
 from .result import Result
 from .resume import ClaimedRun, claim_directory, restore_checkpoint
 from .stop import StopRequest
@@ -67,18 +70,24 @@ def run(
     with watch_run(config, comm) as watched:
         claimed = claim_directory(config, watched)
         try:
-            return _run_claimed(claimed, watched, stop)
+            with contextlib.ExitStack() as stack:
+                return _run_claimed(claimed, watched, stop, stack)
         finally:
             claimed.release()
 
 
 def _run_claimed(
-    claimed: ClaimedRun, comm: "MPI.Intracomm | None", stop: StopRequest | None
+    claimed: ClaimedRun,
+    comm: "MPI.Intracomm | None",
+    stop: StopRequest | None,
+    stack: contextlib.ExitStack,
 ) -> Result:
-    """Carry out a run whose directory is claimed."""
+    """Carry out a run whose directory is claimed, on ranks that stay placed in this `stack`."""
     config, experiment = claimed.config, None
     try:
-        experiment = build(config, comm)
+        placed = stack.enter_context(placed_run(config, comm))
+        comm = placed.comm if placed else comm
+        experiment = build(config, comm, placed)
         audit = _audit(experiment, comm) if config.audit else None
         recorder = _recorder(experiment, comm)
     except UserError:
@@ -95,7 +104,8 @@ def _run_claimed(
     if diverged:
         raise Diverged("; ".join(diverged), recorder.facts)
     directory = None if config.out is None else Path(config.out).absolute()
-    return Result(outputs, recorder.rows, recorder.facts, recorder.profile, directory)
+    rank = None if config.stacked or comm is None else comm.rank
+    return Result(outputs, recorder.rows, recorder.facts, recorder.profile, directory, rank)
 
 
 def _forget_launches(config: RunConfig, comm: "MPI.Intracomm | None") -> None:
@@ -119,13 +129,27 @@ def _run_all(
     config, node, directory = experiment.config, experiment.node, experiment.directory
     if not config.stacked and (watchdog := getattr(comm, "watchdog", None)):
         watchdog.attach(node, directory, experiment.hosts)
-    checkpointer = Checkpointer(config, node, directory, experiment.identity, recorder, stop)
+    with Checkpointer(config, node, directory, experiment.identity, recorder, stop) as checkpointer:
+        return _run_entries(experiment, recorder, checkpointer, audit, comm)
+
+
+def _run_entries(
+    experiment: Experiment,
+    recorder: "Recorder | NoRecorder",
+    checkpointer: Checkpointer,
+    audit: "Audit | None",
+    comm: "MPI.Intracomm | None",
+) -> tuple[dict[str, Array], list[str]]:
+    """Run all algorithms from the last checkpoint on; return what `_run_all` does."""
+    config = experiment.config
     profiler = _profiler(experiment)
     done: dict[str, str | None] = {}
     if config.resume:
         done = restore_checkpoint(experiment, recorder, checkpointer, comm)
     else:
         recorder.start()
+    if profiler is not None and profiler.warning:
+        recorder.warn(profiler.warning)
     outputs: dict[str, Array] = {}
     diverged = [f"{label}: {error}" for label, error in done.items() if error is not None]
     for entry in experiment.entries:
@@ -204,11 +228,13 @@ def _stacked_seconds(config: RunConfig, seconds: float) -> float | None:
     quick = replace(
         config,
         stacked=True,
+        place=IN_RANK_ORDER,
         profile=False,
         trace_iterations=None,
         straggler=None,
         checkpoint_every=None,
         checkpoint_minutes=None,
+        checkpoint_staging=None,
         resume=False,
         audit=False,
         out=None,

@@ -1,4 +1,4 @@
-"""The first estimates x_1 of all nodes: of a file, of the problem, or zeros."""
+"""What each node starts from: its part of the problem, and x_1 of a file or of the problem."""
 
 import hashlib
 from pathlib import Path
@@ -11,10 +11,23 @@ from ..array_files import cast, read_array
 from ..config import RunConfig
 from ..errors import UserError
 from ..problems import Problem
-from ..user_classes import call_user_code
-from .user_code.checks import require_like
+from ..user_classes import call_user_code, is_custom
+from .user_code.checks import require_like, require_parts
 
 Array = NDArray[Any]
+
+
+def problem_parts(config: RunConfig, nodes: int) -> list[Any]:
+    """Return the data that root sends to each node's problem, None each if there is none."""
+    name, kind, options = config.parse_problem()
+    if not hasattr(kind, "parts"):
+        return [None] * nodes
+    parts = call_user_code(
+        f"problem {name}: parts",
+        lambda: kind.parts(nodes, **options),
+        is_custom(config.problem),
+    )
+    return require_parts(name, parts, nodes)
 
 
 def require_start_shape(name: str, shape: tuple[int, ...], nodes: int, seeds: int) -> None:

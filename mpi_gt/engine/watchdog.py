@@ -9,7 +9,7 @@ then (see `rundir.watchdog_reports`), and the others wait for as long as they se
 
 A neighbour is silent if its message of this iteration is not in the receive buffer. If all messages
 have arrived (it is this rank's own message that nobody receives), or in a collective call, those
-are silent that have not reported themselves stuck.
+are silent that are not among the stuck ones (see `rundir.watchdog_reports`).
 """
 
 import contextlib
@@ -23,11 +23,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import RunConfig
-from ..errors import STUCK_EXIT_CODE, StorageError
-from ..rundir.atomic import write_json
-from ..rundir.layout import WATCHDOG
+from ..errors import STUCK_EXIT_CODE
 from ..rundir.run_json import mark_failed
-from ..rundir.watchdog_reports import WATCH, read_reports, read_sign, remove_sign, show_sign
+from ..rundir.watchdog_reports import (
+    WATCH,
+    has_reports,
+    read_reports,
+    read_sign,
+    read_stuck,
+    remove_sign,
+    send_stuck,
+    show_sign,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -56,6 +64,10 @@ class Watchdog:
         if limit and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
             self._thread.start()
+
+    def watch(self, comm: Any) -> None:
+        """Watch the waits of this communicator, and no longer those of the former one."""
+        self._comm = comm
 
     def attach(self, node: Any, directory: Path | None, hosts: Mapping[int, str]) -> None:
         """Watch the waits of this node as well; `hosts` holds the host of each neighbour."""
@@ -119,7 +131,7 @@ class Watchdog:
         if not 0 < limit / 2 < waited:
             return
         over = waited > limit and waited > limit + self._slack(waiting, longest)
-        if over or (_is_collective(waiting) and read_reports(self._directory)):
+        if over or (_is_collective(waiting) and has_reports(self._directory)):
             self._give_up(waiting, waited)
 
     def _slack(self, waiting: Any, longest: float) -> float:
@@ -130,23 +142,24 @@ class Watchdog:
         return 0.0 if _silent(waiting) else self._tick
 
     def _give_up(self, waiting: Any, waited: float) -> None:
-        """Write this rank's report, wait for those of other stuck ranks, and end the process.
+        """Report that this rank is stuck, wait for others that are, and end the process.
 
         The rank that was stuck first prints the error.
         """
         report = self._report(waiting, waited)
-        self._write(report)
         if self._directory is not None:
+            send_stuck(self._directory, report)
             time.sleep(4 * self._tick)
         reports = read_reports(self._directory) or [report]
         if reports[0]["node"] == report["node"]:
-            stuck = {other["node"] for other in reports}
-            others = report["neighbours"] or self._all_nodes(reports)
+            stuck = {other["node"] for other in reports} | read_stuck(self._directory)
+            others = report["neighbours"] or self._all_nodes(stuck)
             report["silent"] = report["silent"] or [
                 each for each in others if each["node"] not in stuck
             ]
             report["text"] = _describe(report)
-            self._write(report)
+            if self._directory is not None:
+                write_report(self._directory, report)
             print(f"mpi-gt: error: {report['text']}", file=sys.stderr, flush=True)
             if self._directory is not None:
                 mark_failed(self._directory, report["text"], STUCK_EXIT_CODE)
@@ -154,10 +167,10 @@ class Watchdog:
             time.sleep(4 * self._tick)  # until that rank has printed the error
         os._exit(STUCK_EXIT_CODE)
 
-    def _all_nodes(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return all nodes if most of them have reported, so that the others can be named."""
+    def _all_nodes(self, stuck: set[int]) -> list[dict[str, Any]]:
+        """Return all nodes if most of them are stuck, so that the others can be named."""
         size = self._comm.size
-        return [{"node": node} for node in range(size)] if size - len(reports) <= NAMED else []
+        return [{"node": node} for node in range(size)] if size - len(stuck) <= NAMED else []
 
     def _report(self, waiting: Any, waited: float) -> dict[str, Any]:
         node, neighbours, silent = self._node, [], _silent(waiting)
@@ -175,13 +188,6 @@ class Watchdog:
             "silent": [each for each in neighbours if each["node"] in silent],
         }
         return {**report, "text": _describe(report)}
-
-    def _write(self, report: dict[str, Any]) -> None:
-        if self._directory is not None:
-            folder = self._directory / WATCHDOG
-            with contextlib.suppress(OSError, StorageError):
-                folder.mkdir(exist_ok=True)
-                write_json(folder / f"node-{report['node']:05d}.json", report)
 
 
 def guard_start(comm: Any) -> Watchdog:

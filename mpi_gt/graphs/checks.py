@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from .reach import eccentricity
 from .shapes import Shape
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def require_connected(shape: Shape, layers: int) -> None:
     """
     back = reversed_shape(shape)
     small = shape.nodes <= SEARCHES  # needs no scipy, whose import takes longer
-    if small and _reached(shape).all() and (not shape.directed or _reached(back).all()):
+    if small and _reaches_all(shape) and (not shape.directed or _reaches_all(back)):
         return
     from scipy.sparse.csgraph import connected_components
 
@@ -48,22 +49,9 @@ def require_connected(shape: Shape, layers: int) -> None:
     )
 
 
-def _reached(shape: Shape) -> Array:
-    """Return which nodes can be reached from node 0."""
-    order = np.argsort(shape.sources, kind="stable")
-    starts = np.searchsorted(shape.sources[order], np.arange(shape.nodes + 1))
-    heads = shape.receivers[order]
-    seen = np.zeros(shape.nodes, bool)
-    seen[0] = True
-    front = np.zeros(1, np.int64)
-    while len(front):
-        begins, counts = starts[front], starts[front + 1] - starts[front]
-        skipped = np.cumsum(counts) - counts
-        arcs = np.repeat(begins - skipped, counts) + np.arange(counts.sum())
-        front = np.unique(heads[arcs])
-        front = front[~seen[front]]
-        seen[front] = True
-    return seen
+def _reaches_all(shape: Shape) -> bool:
+    """Return whether paths lead from node 0 to every node."""
+    return eccentricity(shape.nodes, shape.sources, shape.receivers) is not None
 
 
 def require_both_ways(shapes: Sequence[Shape]) -> None:

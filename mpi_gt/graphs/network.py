@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .reach import reach_of
+
 Array = NDArray[Any]
 
 KINDS = ("A", "pull", "push")
@@ -57,6 +59,8 @@ class Row:
     node: int
     layers: tuple[LayerRow, ...]
     turns: Turns = Turns()
+    reach: int | None = None
+    """Arcs that suffice from any node to any other, all layers together; None if unknown."""
 
     @property
     def neighbours(self) -> tuple[int, ...]:
@@ -159,9 +163,20 @@ class Arcs:
     def nodes(self) -> int:
         return self.layers[0].nodes
 
+    @cached_property
+    def reach(self) -> int:
+        """Return how many arcs suffice from any node to any other, all layers together.
+
+        It is the diameter; of a large graph, at most twice the diameter.
+        """
+        sources = [layer.sources for layer in self.layers]
+        receivers = [layer.receivers for layer in self.layers]
+        return reach_of(self.nodes, np.concatenate(sources), np.concatenate(receivers))
+
     def row(self, node: int) -> Row:
         """Return the row of one node."""
-        return Row(node, tuple(layer.row(node) for layer in self.layers), self.turns)
+        layers = tuple(layer.row(node) for layer in self.layers)
+        return Row(node, layers, self.turns, self.reach)
 
 
 def layer_of_matrix(matrix: Array, mask: Array) -> Layer:

@@ -5,10 +5,10 @@ import threading
 import time
 
 import pytest
-from resuming import run, table
+from resuming import assert_same, resume, run, stopped, table
 
 import mpi_gt
-from mpi_gt.errors import Stopped
+from mpi_gt.errors import Stopped, StorageError
 from mpi_gt.rundir.checkpoint import glance, part_path
 from mpi_gt.rundir.run_json import read_facts
 
@@ -40,3 +40,54 @@ def test_the_stop_file_and_the_api(tmp_path):
     mpi_gt.run(**{**options, "iterations": at + 10, "resume": True})
     assert not (out / "stop").exists()
     assert [row["iteration"] for row in table(out)][-1] == str(at + 10)
+
+
+@pytest.mark.parametrize("layout", ["rank", "host"])
+def test_a_stacked_run_has_one_file_and_stages_it(tmp_path, monkeypatch, layout):
+    out, scratch, reference = (tmp_path / name for name in ("run", "scratch", "reference"))
+    scratch.mkdir()
+    run(reference)
+    words = ["--checkpoint-every", "7", "--checkpoint-layout", layout]
+    words += ["--checkpoint-staging", str(scratch)]
+    stopped(monkeypatch, out, *words)
+    for slot, at in ((0, 31), (1, 28)):
+        assert [path.name for path in (out / "checkpoints" / "ab"[slot]).iterdir()] == [
+            "node-00000"
+        ]
+        assert glance(part_path(out, slot, 0))["iteration"] == at
+    assert not list(scratch.iterdir())
+    resume(out)
+    assert read_facts(out)["resumes"][0]["iteration"] == 31
+    assert_same(out, reference)
+    assert not list(scratch.iterdir())
+    assert not list(out.glob(".launch-*"))
+
+
+def test_a_copy_that_fails_ends_the_run_before_the_next_checkpoint(tmp_path, monkeypatch):
+    from mpi_gt.rundir import staging
+
+    def fail(path, pieces):
+        raise StorageError(f"cannot write {path}: full")
+
+    monkeypatch.setattr(staging, "write_atomic", fail)
+    with pytest.raises(StorageError, match="node-00000: full"):
+        mpi_gt.run(stacked=True, n=2, iterations=10**7, log_every=1, out=str(tmp_path / "run"),
+                   checkpoint_every=20, checkpoint_staging=str(tmp_path))  # fmt: skip
+    assert read_facts(tmp_path / "run")["status"] == "failed"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("folder", ["missing", "file", ""])
+def test_scratch_that_cannot_be_used(tmp_path, monkeypatch, capsys, folder):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    run(tmp_path / "run", f"--checkpoint-staging={folder}", expect=2)
+    assert capsys.readouterr().err.count(f"checkpoint-staging: '{folder}' on ") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_layout_and_scratch_are_no_part_of_the_identity(tmp_path):
+    plain, other = tmp_path / "plain", tmp_path / "other"
+    run(plain)
+    run(other, "--checkpoint-layout", "host", "--checkpoint-staging", str(tmp_path))
+    assert read_facts(plain)["identity"] == read_facts(other)["identity"]

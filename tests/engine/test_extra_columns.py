@@ -12,7 +12,7 @@ import mpi_gt
 from mpi_gt.cli.main import main
 from mpi_gt.rundir.curves import read_curves
 from mpi_gt.rundir.metrics_csv import COLUMNS, is_column_name, read_rows
-from mpi_gt.rundir.status import status_row
+from mpi_gt.rundir.run_state import read_state
 
 SOURCE = """
 import numpy as np
@@ -83,7 +83,7 @@ def test_a_problem_s_own_metrics_are_columns(mine):
     (curve,), troubles = read_curves(out / "metrics.csv", "run")
     assert not troubles
     assert curve.metrics["largest"].shape == (2, 11)
-    assert status_row(out)["iteration"] == "20/20"
+    assert read_state(out).iteration == 20
 
 
 def test_in_python_and_in_a_summary(mine):

@@ -17,7 +17,7 @@ N = 10_000
 def dense_equal(monkeypatch, spec, rule, n=60):
     """Compare a graph built as a large one with the usual one."""
     usual = build_network(spec, rule, n)
-    monkeypatch.setattr("mpi_gt.graphs.DENSE", 4)
+    monkeypatch.setattr("mpi_gt.graphs.building.DENSE", 4)
     monkeypatch.setattr("mpi_gt.graphs.families.LARGE", 4)
     large = build_network(spec, rule, n)
     np.testing.assert_allclose(large.arcs.layers[0].matrix("A"), usual.matrix, atol=1e-15)

@@ -86,7 +86,8 @@ def test_a_stopped_run_goes_on_with_the_same_bits(comm, network, folder, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(Node, "stepper", walk_and_ask)
-        expected = everywhere_at(21, comm.size, network(comm.size).turns, 1, 400)
+        arcs = network(comm.size)
+        expected = everywhere_at(21, arcs.reach, arcs.turns, 1, 400)
         out = {"out": str(folder / "parts"), **options}
         with pytest.raises(Stopped, match=f"after iteration {expected} of 400"):
             run_experiment(RunConfig.of(out), comm, stop)
@@ -102,7 +103,9 @@ def test_a_profile_knows_directions_and_turns(comm, network, folder):
     )
     if comm.rank > 0:
         return
-    traffic = np.array(made.profile["traffic"])
+    traffic = np.zeros((comm.size, comm.size), np.int64)
+    for source, target, sent in made.profile["traffic_edges"]:
+        traffic[source, target] = sent
     arcs, each = network(comm.size), 2 * 2 * 6 * 8
     expected = np.zeros_like(traffic)
     for t in range(1, OPTIONS["iterations"] + 1):

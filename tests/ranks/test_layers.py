@@ -131,7 +131,7 @@ def test_a_node_that_only_sends_is_refused_before_mpi_could_hang(comm):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_stop_is_known_everywhere_at_the_iteration_that_is_named(comm, name):
     node = make(comm, NETWORKS[name](comm.size))
-    known = everywhere_at(5, comm.size, node.turns, 1, 10**6)
+    known = everywhere_at(5, node.reach, node.turns, 1, 10**6)
     if comm.rank == comm.size - 1:
         node.stop_at = 2 * known
     for node.iteration in range(5, known):

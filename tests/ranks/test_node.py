@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from mpi4py import MPI
@@ -5,12 +7,13 @@ from mpi4py import MPI
 from mpi_gt.comm.base import weights_in_order
 from mpi_gt.comm.collective import on_every_rank, on_root
 from mpi_gt.comm.exchange import EXCHANGES
-from mpi_gt.comm.node import CHUNK, NEVER, Node
+from mpi_gt.comm.node import NEVER, Node
 from mpi_gt.comm.timing import fastest_exchange, unavailable_reason
 from mpi_gt.errors import UserError
 from mpi_gt.graphs import build_network
 from mpi_gt.graphs.network import undirected_row
 from mpi_gt.kernels.reference import WeightedSum
+from mpi_gt.performance import clock_sync
 from mpi_gt.performance.clock_sync import Alignment, Reading, read_clock
 
 pytestmark = pytest.mark.mpi
@@ -202,23 +205,6 @@ def test_topology_is_the_graph(comm):
     node.free()
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (2, CHUNK), (1, CHUNK + 3)])
-def test_mean_is_summed_in_rank_order(comm, random, shape):
-    everyone = random.standard_normal((comm.size, *shape))
-    node, _ = make(comm)
-    expected = np.zeros(shape)
-    for z in everyone:
-        expected = expected + z
-    expected /= comm.size
-    np.testing.assert_array_equal(node.mean(everyone[comm.rank]), expected)
-    on_root_only = node.mean(everyone[comm.rank], everywhere=False)
-    if node.is_root:
-        np.testing.assert_array_equal(on_root_only, expected)
-    else:
-        assert on_root_only is None
-    node.free()
-
-
 def test_collect_brings_every_node_in_turn(comm):
     node, _ = make(comm)
     parts = node.stream_to_root(np.full((2, 3), comm.rank))
@@ -271,6 +257,32 @@ def test_clocks_of_one_host_agree(comm):
     assert abs(aligned.offset) <= 1_000_000
     moment = np.array([last.time])
     assert abs(int(aligned.to_root(moment)[0]) - last.time) <= 1_000_000
+
+
+def test_clocks_that_differ_are_compared_along_a_tree(comm, monkeypatch):
+    """Every rank has a clock of its own, a second ahead of that of the rank before."""
+    ahead = 10**9 * comm.rank
+    monkeypatch.setattr(clock_sync, "clock_id", lambda: f"clock {comm.rank}")
+    monkeypatch.setattr(clock_sync, "perf_counter_ns", lambda: time.perf_counter_ns() + ahead)
+    reading = read_clock(comm)
+    assert abs(reading.offset + ahead) <= reading.uncertainty
+    assert (reading.uncertainty > 0) == (comm.rank > 0)
+
+
+def test_ranks_with_one_clock_have_nothing_to_compare(comm, monkeypatch):
+    monkeypatch.setattr(clock_sync, "clock_id", lambda: "one clock")
+    reading = read_clock(comm)
+    assert (reading.offset, reading.uncertainty) == (0, 0)
+
+
+def test_messages_to_all_ranks_must_fit_into_memory(comm, monkeypatch):
+    node, _ = make(comm)
+    monkeypatch.setattr("mpi_gt.memory.host_memory", lambda: 10**7)
+    size = 16 * 10**6
+    reason = unavailable_reason(node, EXCHANGES["allgather"], trial=False, payload=size)
+    assert "16 MB from each of" in str(reason)
+    assert unavailable_reason(node, EXCHANGES["neighbor"], trial=False, payload=160) is None
+    node.free()
 
 
 def test_a_clock_that_is_off_and_drifts_is_put_right():

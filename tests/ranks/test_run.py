@@ -106,6 +106,8 @@ def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, m
     """Between two measurements the loop polls nothing; the signal makes it poll."""
     out = comm.bcast(str(tmp_path_factory.mktemp("run") / "stopped"))
     options = {"iterations": 1000, "log_every": 1000, "out": out, "quiet": True, "seeds": 2}
+    options["graph"] = "ring"
+    diameter = max(1, comm.size // 2)
     stop, walk = StopRequest(), Node.stepper
 
     def walk_and_ask(node, step, gradient, last):
@@ -117,7 +119,7 @@ def test_a_rank_that_is_asked_to_stop_is_heard_at_once(comm, tmp_path_factory, m
         return walk(node, asking, gradient, last)
 
     monkeypatch.setattr(Node, "stepper", walk_and_ask)
-    with pytest.raises(Stopped, match=f"after iteration {21 + comm.size} of 1000"):
+    with pytest.raises(Stopped, match=f"after iteration {21 + diameter} of 1000"):
         run_experiment(RunConfig.of(options), comm, stop)
 
 

@@ -1,4 +1,9 @@
-"""Files from outside: regular ones only, and JSON whose keys and types are checked.
+"""Files from outside: regular ones only, TOML, and JSON whose schema, keys and types are checked.
+
+Every JSON file and text of the program has a schema, the number of the form that it has. A reader
+takes a file without one, of a version that wrote none, and any number up to its own. It refuses a
+larger one: a later version has written the file, in a form unknown here. A new key is no new form;
+a key that goes, or means something else, is one, and raises the number.
 
 The front end imports this module, so it must not import numpy.
 """
@@ -8,6 +13,7 @@ import json
 import math
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +23,37 @@ from .errors import UserError
 
 LARGEST_TEXT = 1 << 30  # bytes of a text file that is read whole
 LARGEST_NUMBER = 1e300
+SCHEMA = "schema"
+SCHEMAS = {
+    # files of a run and of a sweep
+    "run": 1,
+    "summary": 1,
+    "sweep": 1,
+    "audit": 1,
+    "profile": 1,
+    "trace": 1,
+    "watchdog": 1,
+    # of other commands
+    "bench": 1,
+    "scale": 1,
+    "columns": 1,
+    "prediction": 1,
+    "claims": 1,
+    "report": 1,
+    "digests": 1,
+    # printed by --json
+    "status": 1,
+    "graph": 1,
+    "describe": 1,
+    "doctor": 1,
+    "theory": 1,
+    # what processes of one launch leave for each other
+    "lock": 1,
+    "launch": 1,
+    "notes": 1,
+    "floor": 1,
+}
+"""The present schema of each kind of file or text."""
 
 
 def require_name(text: str) -> None:
@@ -57,17 +94,68 @@ def read_text(path: Path) -> str:
         raise UserError(f"cannot read {path}: {error}") from None
 
 
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; raise UserError, which names the file, if it is damaged.
+class LaterSchema(UserError):
+    """A file of a later version, which may hold something else than its keys say here."""
 
-    NaN, Infinity and numbers of 300 digits are damage: mpi-gt writes none.
+
+def kind_of(path: Path) -> str:
+    """Return the kind of a file by its name; raise KeyError for a name that has no schema."""
+    name = path.name.removesuffix(".json")
+    kind = "columns" if name.endswith(".columns") else name
+    kind = "watchdog" if kind.startswith("node-") else kind
+    return kind if kind in SCHEMAS else _unknown(path)
+
+
+def _unknown(path: Path) -> str:
+    raise KeyError(f"{path.name} has no schema: add its kind to SCHEMAS")
+
+
+def with_schema(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content with the present schema of its kind in front."""
+    return {SCHEMA: SCHEMAS[kind], **_rest(content)}
+
+
+def without_schema(path: Path, kind: str, content: Any) -> Any:
+    """Return what was read from a file without its schema; raise LaterSchema for an unknown one.
+
+    Content that is no table has no schema, and is returned as it is.
+    """
+    if not isinstance(content, dict) or SCHEMA not in content:
+        return content
+    number, known = content[SCHEMA], SCHEMAS[kind]
+    if type(number) is not int or number < 1:
+        shown = repr(number)[:60]
+        raise UserError(f"{path} is damaged: its schema must be a whole number > 0, not {shown}")
+    if number > known:
+        raise LaterSchema(
+            f"{path} has schema {number} and is of a later version of mpi-gt: this one reads "
+            f"schemas up to {known}"
+        )
+    return _rest(content)
+
+
+def _rest(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key != SCHEMA}
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file of ours, without its schema.
+
+    Raises UserError, which names the file, if it is damaged or of a later version. NaN, Infinity
+    and numbers of 300 digits are damage: mpi-gt writes none.
     """
     try:
-        return json.loads(
+        content = json.loads(
             read_text(path), parse_constant=_refuse, parse_int=_whole, parse_float=_finite
         )
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"cannot read {path} as JSON: {error}") from None
+    return without_schema(path, kind_of(path), content)
+
+
+def json_text(kind: str, content: Mapping[str, Any]) -> str:
+    """Return content as JSON with the schema of its kind, for a file or for standard output."""
+    return json.dumps(with_schema(kind, content), indent=2, allow_nan=False)
 
 
 def _refuse(text: str) -> NoReturn:
@@ -206,3 +294,15 @@ def missing(content: Any, required: Iterable[str]) -> str:
                 return f"it has no {name}"
             value = value[key]
     return ""
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Return the table in a TOML text; `name` is the file's, for messages."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{name} is not valid TOML: {error}") from None

@@ -60,18 +60,18 @@ def test_mistakes_name_the_place(content, message):
      b'{"a": 1' + b"0" * 400 + b"}", b"[" * 100_000],
 )  # fmt: skip
 def test_damaged_json_is_named(tmp_path, content):
-    path = tmp_path / "some.json"
+    path = tmp_path / "run.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"cannot read .*some\.json"):
+    with pytest.raises(UserError, match=r"cannot read .*run\.json"):
         read_json(path)
 
 
 def test_required_keys(tmp_path):
-    path = tmp_path / "some.json"
+    path = tmp_path / "run.json"
     path.write_text('{"fit": {"latency": 1}}')
     assert read_table(path, KINDS, ("fit.latency",)) == {"fit": {"latency": 1}}
     for key in ("name", "fit.bandwidth", "fit.latency.more"):
-        with pytest.raises(UserError, match=rf"some\.json .*: it has no {key}"):
+        with pytest.raises(UserError, match=rf"run\.json .*: it has no {key}"):
             read_table(path, KINDS, (key,))
 
 

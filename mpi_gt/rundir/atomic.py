@@ -3,21 +3,24 @@
 import contextlib
 import errno
 import io
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import StorageError
+from ..files import json_text, kind_of
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 """Errors of a disk that takes no more, whatever was being written to it."""
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a file by `content` as JSON; if that fails, the old file stays."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    """Replace a file by `content` as JSON, with the schema that the file's name stands for.
+
+    If that fails, the old file stays.
+    """
+    text = json_text(kind_of(path), content) + "\n"
     # two processes, the front end and root, write run.json
     write_atomic(path, [text.encode()], suffix=str(os.getpid()))
 
@@ -53,10 +56,12 @@ def write_atomic(path: Path, pieces: Iterable[Any], suffix: str = "part") -> Non
             os.fsync(file.fileno())
         temporary.replace(path)
         sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:  # also one of those who make the pieces
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise storage_error(path, error) from error
+        if isinstance(error, OSError):
+            raise storage_error(path, error) from error
+        raise
 
 
 def sync_folder(folder: Path) -> None:

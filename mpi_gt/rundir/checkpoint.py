@@ -1,8 +1,9 @@
-"""Parts of a checkpoint: one file per rank, which holds a State and its own checksum.
+"""Parts of a checkpoint: one per rank, which holds a State and its own checksum.
 
 A part is a line of text, a line with the sha256 of all that follows, a line of JSON, and then the
-arrays in .npy format. Two slots, a and b, are written in turn. A checkpoint is valid if the parts
-of all ranks are intact and of the same iteration, so no further file marks it as complete. A rank
+arrays in .npy format. It is a file of its own, or one of several in the file of a host (see
+`checkpoint_files`). Two slots, a and b, are written in turn. A checkpoint is valid if the parts of
+all ranks are intact and of the same iteration, so no further file marks it as complete. A rank
 overwrites the older slot only after all ranks have written the newer one.
 """
 
@@ -30,13 +31,13 @@ from ..files import (
     require_regular,
 )
 from .atomic import write_atomic
-from .layout import CHECKPOINTS
+from .layout import CHECKPOINTS, SLOTS
 from .run_json import MARK
 
 Array = NDArray[Any]
 
 MAGIC = b"mpi-gt checkpoint 1\n"
-SLOTS = ("a", "b")
+BEGIN = len(MAGIC) + 65  # bytes before the content: also 64 digits of the sha256 and a line end
 HEADER = {
     "identity": TEXT,
     "algorithm": TEXT,
@@ -75,39 +76,42 @@ def part_path(directory: Path, slot: int, node: int) -> Path:
     return directory / CHECKPOINTS / SLOTS[slot] / f"node-{node:05d}"
 
 
-def require_files(directory: Path) -> None:
-    """Raise UserError if a folder has the name of a part, which then could not be written."""
-    for path in sorted((directory / CHECKPOINTS).glob("[ab]/node-*")):
-        if path.is_dir():
-            raise UserError(f"{path} is a folder where a checkpoint is to be saved: remove it")
-
-
-def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:
-    """Write a State, any NamedTuple of arrays, with this header."""
+def pack_part(header: Mapping[str, Any], state: Any) -> memoryview:
+    """Return the bytes of a part: this header and a State, any NamedTuple of arrays."""
     stream = io.BytesIO()
     full_header = {**header, "fields": list(state._fields)}
+    stream.write(MAGIC + b"0" * 64 + b"\n")
     stream.write(json.dumps(full_header, allow_nan=False).encode() + b"\n")
     for array in state:
         np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
-    content = stream.getbuffer()
-    digest = hashlib.sha256(content).hexdigest().encode()
-    write_atomic(path, [MAGIC, digest + b"\n", content])
+    packed = stream.getbuffer()
+    packed[len(MAGIC) : BEGIN - 1] = hashlib.sha256(packed[BEGIN:]).hexdigest().encode()
+    return packed
 
 
-def read_part(path: Path) -> Part:
-    """Return the part in a file; raise Unusable if a single bit differs from what was written."""
+def write_part(path: Path, header: Mapping[str, Any], state: Any) -> None:
+    """Write a part as a file of its own."""
+    write_atomic(path, [pack_part(header, state)])
+
+
+def read_part(path: Path, begin: int = 0, length: int = -1) -> Part:
+    """Return the part at this place of a file; raise Unusable if a bit differs from the written.
+
+    Nothing but the part is read. By default it is the whole file.
+    """
     try:
         require_regular(path)
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            file.seek(begin)
+            packed = file.read(length)
     except UserError as error:
         raise Unusable(str(error)) from None
-    except (OSError, MemoryError) as error:
+    except (OSError, MemoryError, OverflowError) as error:
         raise Unusable(f"{path}: {getattr(error, 'strerror', 'it does not fit')}") from None
-    begin = len(MAGIC) + 65  # after the 64 digits of the sha256 and their line end
-    if not content.startswith(MAGIC) or len(content) < begin:
+    if not packed.startswith(MAGIC) or len(packed) < BEGIN:
         raise Unusable(f"{path} is not a checkpoint, or is cut off")
-    payload = memoryview(content)[begin:]
-    if hashlib.sha256(payload).hexdigest().encode() + b"\n" != content[len(MAGIC) : begin]:
+    payload = memoryview(packed)[BEGIN:]
+    if hashlib.sha256(payload).hexdigest().encode() + b"\n" != packed[len(MAGIC) : BEGIN]:
         raise Unusable(f"{path} is damaged: its content does not match its sha256")
     stream = io.BytesIO(payload)
     header = parse_header(stream.readline())
@@ -132,11 +136,12 @@ def parse_header(line: bytes) -> dict[str, Any]:
     return {} if mistake(header, kinds) or missing(header, ["fields"]) else header
 
 
-def glance(path: Path) -> dict[str, Any]:
+def glance(path: Path, begin: int = 0) -> dict[str, Any]:
     """Return the header of a part, not verified and without the arrays; empty if unreadable."""
     try:
         require_regular(path)
         with path.open("rb") as file:
+            file.seek(begin)
             if file.readline(len(MAGIC)) != MAGIC:
                 return {}
             file.readline(65)
@@ -154,10 +159,3 @@ def as_state(start: Any, part: Part) -> Any:
         if (array.shape, array.dtype) != (like.shape, like.dtype):
             raise Unusable(f"its {name} is {array.dtype} {array.shape}, not {like.dtype}")
     return type(start)(**part.arrays)
-
-
-def latest(directory: Path) -> dict[str, Any]:
-    """Return the header of root's newest part, not verified; empty if there is none."""
-    headers = [glance(part_path(directory, slot, 0)) for slot in range(len(SLOTS))]
-    complete = [header for header in headers if not missing(header, HEADER)]
-    return max(complete, key=lambda header: header["saved"], default={})

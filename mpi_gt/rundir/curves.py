@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,19 +58,37 @@ class Curve:
         return float(last / iterations) if iterations > 0 and np.isfinite(last) else None
 
 
-def read_curves(path: Path, run: str) -> tuple[list[Curve], list[str]]:
-    """Return one curve per algorithm, and messages about what is wrong with the file."""
+def read_curves(path: Path, run: str, growing: bool = False) -> tuple[list[Curve], list[str]]:
+    """Return one curve per algorithm, and messages about what is wrong with the file.
+
+    A last line that does not end is not used: its last number may lack digits. Of a file that is
+    `growing` it is no mistake.
+    """
     if not path.exists():
         return [], []
+    torn: list[str] = []
     try:
         require_regular(path)
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
-            by_algorithm, extra, bad = _cells(csv.reader(lines_of(file)))
+            by_algorithm, extra, bad = _cells(csv.reader(_whole(lines_of(file), torn)))
     except (OSError, csv.Error, UserError) as error:
         return [], [f"metrics.csv cannot be read: {error}"]
+    bad += 0 if growing else len(torn)
     lines = "1 line" if bad == 1 else f"{bad} lines"
     troubles = [f"metrics.csv: skipped {lines}, incomplete or not numeric"] if bad else []
     return [_curve(run, label, cells, extra) for label, cells in by_algorithm.items()], troubles
+
+
+def _whole(lines: Iterator[str], torn: list[str]) -> Iterator[str]:
+    """Return the lines that end; the last one goes into `torn` if it does not.
+
+    What `lines_of` has cut is passed on, for csv to refuse.
+    """
+    for line in lines:
+        if line.endswith(("\n", "\r")) or len(line) > csv.field_size_limit():
+            yield line
+        else:
+            torn.append(line)
 
 
 def _cells(lines: Any) -> tuple[dict[str, Cells], tuple[str, ...], int]:
@@ -79,7 +98,7 @@ def _cells(lines: Any) -> tuple[dict[str, Cells], tuple[str, ...], int]:
     by_algorithm: dict[str, Cells] = {}
     bad = 0
     if not {"algorithm", "seed", "iteration", *NUMBERS} <= {*names, *ADDED}:
-        return {}, (), 1
+        return {}, (), min(1, written)
     label, seed, iteration = (names.index(name) for name in ("algorithm", "seed", "iteration"))
     extra = tuple(name for name in extra_columns(names) if is_column_name(name))
     names += [name for name in ADDED if name not in names]

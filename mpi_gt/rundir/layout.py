@@ -11,8 +11,13 @@ from typing import Any
 from ..errors import UserError
 
 CHECKPOINTS = "checkpoints"
+SLOTS = ("a", "b")  # of checkpoints: folders in there, written in turn
+PART_FILES = ("node-*", "host-*")  # the patterns of files in a slot
+BY_RANK, BY_HOST = "rank", "host"
+LAYOUTS = (BY_RANK, BY_HOST)  # who writes a file of a checkpoint
 OUTPUTS = "final.part"  # outputs of the algorithms that are finished, in a run that is not
 WATCHDOG = "watchdog"  # reports of stuck ranks
+STUCK = f"{WATCHDOG}/stuck"  # a byte per rank, written by those that are stuck
 SIGN = f"{WATCHDOG}/alive"  # changes while a rank works for long outside of the iterations
 LAUNCHES = ".launch-"  # begins the names of files: see `remains`
 INPUTS = "inputs"  # arrays, graphs and classes that a Python caller has passed
@@ -40,14 +45,22 @@ OWN_FILES = (
 # patterns of everything that a run can be resumed from; no broader than that, so that
 # --overwrite removes no file that is not a run's
 STATE = (
-    f"{CHECKPOINTS}/[ab]/*node-*",
+    *(f"{CHECKPOINTS}/[ab]/*{files}" for files in PART_FILES),
     f"{CHECKPOINTS}/[ab]",
     CHECKPOINTS,
     f"{OUTPUTS}/*.npy",
     f"{OUTPUTS}/.*.npy.part",
     OUTPUTS,
 )
-REMAINS = (STOP_FILE, ".run.json.*", ".final.npz.part", f"{WATCHDOG}/*node-*.json", SIGN, WATCHDOG)
+REMAINS = (
+    STOP_FILE,
+    ".run.json.*",
+    ".final.npz.part",
+    f"{WATCHDOG}/*node-*.json",
+    STUCK,
+    SIGN,
+    WATCHDOG,
+)
 OWN_NAMES = {*OWN_FILES, STOP_FILE, CHECKPOINTS, OUTPUTS, WATCHDOG, INPUTS}
 
 

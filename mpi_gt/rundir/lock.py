@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..files import with_schema
 
 LOCK_FILE = ".lock"
 TOKEN = "MPI_GT_CLAIM"
@@ -66,7 +67,7 @@ def claim(path: Path) -> Claim:
             "since": time.strftime("%Y-%m-%d %H:%M:%S"),
         }
         os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps(holder).encode(), 0)
+        os.pwrite(file, json.dumps(with_schema("lock", holder)).encode(), 0)
     except OSError as error:
         raise UserError(f"cannot write to {path}: {error.strerror or error}") from None
     return Claim(path, file, token)

@@ -19,6 +19,8 @@ from ..errors import UserError
 from ..files import require_regular
 
 TAIL = 20_000  # bytes that are read from the end of metrics.csv
+LONGEST_ROWS = 1000  # bytes of two rows
+LONGEST_TAIL = 1 << 26  # bytes that are read at most
 
 
 class MetricsRow(NamedTuple):
@@ -156,14 +158,29 @@ def read_last_row(path: Path) -> dict[str, str]:
     return rows[-1] if rows else {}
 
 
-def read_last_rows(path: Path) -> list[dict[str, str]]:
-    """Return the complete rows among the last TAIL bytes of a run directory's metrics.csv."""
+def read_last_measurements(
+    path: Path, seeds: int
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Return the rows of the last two measurements in a run directory; empty if there are none.
+
+    A measurement has a row per seed. One that is being written has fewer, and is left out if there
+    is another.
+    """
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in read_last_rows(path, min(TAIL + LONGEST_ROWS * seeds, LONGEST_TAIL)):
+        groups.setdefault((row["algorithm"], row["iteration"]), []).append(row)
+    whole = [group for group in groups.values() if len(group) >= seeds] or list(groups.values())
+    return whole[-2] if len(whole) > 1 else [], whole[-1] if whole else []
+
+
+def read_last_rows(path: Path, tail: int = TAIL) -> list[dict[str, str]]:
+    """Return the complete rows among the last bytes of a run directory's metrics.csv."""
     try:
         require_regular(path / "metrics.csv")
         with (path / "metrics.csv").open("rb") as file:
             names = file.readline(TAIL).decode(errors="replace").strip().split(",")
             begin = file.tell()
-            file.seek(max(begin, os.fstat(file.fileno()).st_size - TAIL))
+            file.seek(max(begin, os.fstat(file.fileno()).st_size - tail))
             starts_inside_row = file.tell() > begin
             lines = file.read().decode(errors="replace").rpartition("\n")[0].splitlines()
     except (OSError, UserError):

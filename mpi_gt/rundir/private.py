@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import signal
 import stat
 import time
@@ -88,6 +87,8 @@ def exists(folder: Path) -> bool:
 
 def remove(folder: Path) -> None:
     """Remove a folder that nobody uses; the lock goes last, for it keeps others out."""
+    import shutil  # here: it imports all sorts of archives
+
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if path.name == LOCK:

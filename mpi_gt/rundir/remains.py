@@ -13,13 +13,13 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import socket
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..files import with_schema
 from . import private
 from .layout import LAUNCHES
 
@@ -47,7 +47,7 @@ def write_record(directory: Path, launch: str, folders: Sequence[Path], alone: b
         "folders": [str(each) for each in folders],
     }
     with contextlib.suppress(OSError):  # this host does not see the directory, or it is full
-        file.write_text(json.dumps(record), encoding="utf-8")
+        file.write_text(json.dumps(with_schema("launch", record)), encoding="utf-8")
     return file
 
 
@@ -111,7 +111,7 @@ def write_notes(folder: Path) -> None:
     }
     mine = folder / f"{NOTES}.{os.getpid()}"
     with contextlib.suppress(OSError):
-        mine.write_text(json.dumps(notes), encoding="utf-8")
+        mine.write_text(json.dumps(with_schema("notes", notes)), encoding="utf-8")
         mine.replace(folder / NOTES)
 
 
@@ -138,6 +138,8 @@ def _remove_noted(notes: dict[str, Any]) -> None:
     for folder in _items(notes, "folders"):
         match = SESSION.fullmatch(Path(str(folder)).name)
         if match and not Path("/proc", match[1]).exists():
+            import shutil  # here: it imports all sorts of archives
+
             shutil.rmtree(str(folder), ignore_errors=True)  # a link is left alone
 
 

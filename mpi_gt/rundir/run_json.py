@@ -30,7 +30,7 @@ from ..files import (
     read_table,
 )
 from .atomic import write_atomic, write_json
-from .layout import CHECKPOINTS
+from .layout import CHECKPOINTS, PART_FILES
 
 
 def is_pid(value: Any) -> bool:
@@ -194,7 +194,8 @@ def is_resumable(path: Path) -> bool:
     facts = read_facts(path)
     if facts.get("progress") or "grid" in facts:  # a sweep has its points
         return True
-    return any((path / CHECKPOINTS).glob("[ab]/node-*"))
+    folder = path / CHECKPOINTS
+    return any(True for files in PART_FILES for _ in folder.glob(f"[ab]/{files}"))
 
 
 def read_profile(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:

@@ -7,65 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import short_name
-from ..errors import STUCK_EXIT_CODE, Diverged, UserError
-from .checkpoint import SLOTS, glance, latest, part_path
-from .layout import POINTS
+from ..errors import STUCK_EXIT_CODE, UserError
+from .checkpoint_files import saved_iteration
 from .lock import claim
-from .metrics_csv import is_number, read_last_row, read_last_rows
+from .metrics_csv import read_last_row, read_last_rows
 from .run_directory import is_held
-from .run_json import (
-    mark_failed,
-    planned_iterations,
-    read_facts,
-    require_facts,
-    resume_hint,
-)
+from .run_json import mark_failed, read_facts, resume_hint
 from .watchdog_reports import read_reports
 
 STALE = 600  # seconds without a write after which a run that measures often is stale
-
-
-def status_row(path: Path) -> dict[str, str]:
-    """Return one line of `mpi-gt status`, by column."""
-    facts = require_facts(path, ("config.iterations",))
-    if not facts:
-        raise UserError(f"{path} holds no run: there is no run.json to read")
-    status, note = read_status(path, facts)
-    if status == "failed" and facts.get("status") == "running":
-        record_failure(path, facts, note)
-    if "grid" in facts:
-        return {"run": str(path), "status": status, **_sweep_columns(path, facts), "note": note}
-    saved = latest(path)
-    last = read_last_row(path)
-    labels = list(facts.get("identity", {}).get("algorithm", {}))
-    planned = planned_iterations(facts, last.get("algorithm"))
-    shown = f"{last.get('iteration', 0)}/{planned}"
-    number = labels.index(last["algorithm"]) + 1 if last.get("algorithm") in labels else 0
-    if len(labels) > 1:
-        shown = f"{short_name(last.get('algorithm', '-'))} {shown} ({number} of {len(labels)})"
-    return {
-        "run": str(path),
-        "status": status,
-        "iteration": shown,
-        "gap": f"{float(last['gap']):.3e}" if is_number(last.get("gap")) else "-",
-        "left": time_left(status, last, planned, len(labels) - number),
-        "checkpoint": f"{short_name(saved['algorithm'])}, {saved['iteration']}" if saved else "-",
-        "note": note,
-    }
-
-
-def _sweep_columns(path: Path, facts: dict[str, Any]) -> dict[str, str]:
-    """Return the columns of a sweep: how many of its points are done."""
-    return {"iteration": points_done(path, facts), "gap": "-", "left": "-", "checkpoint": "-"}
-
-
-def points_done(path: Path, facts: dict[str, Any]) -> str:
-    """Return how many points of a sweep are done, "3 of 18 points"."""
-    names = facts["grid"]["points"]
-    runs = [read_facts(path / POINTS / name) for name in names]
-    done = sum(each.get("exit_code") in (0, Diverged.exit_code) for each in runs)
-    return f"{done} of {len(names)} points"
 
 
 def read_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
@@ -86,7 +36,7 @@ def read_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
     alive = held or (here and held is None and _is_alive(process.get("pid", 0)))
     if not alive and (here or held is False):
         return "failed", f"its processes ended without an error message{resume_hint(path)}"
-    silence = time.time() - _last_write(path)
+    silence = time.time() - last_write(path)
     note = f"on {process.get('host')}; last written to {silence / 60:.0f} minutes ago"
     if silence > max(STALE, 10 * _usual_silence(path)):
         return "stale", note + ("; its processes are alive" if alive else "")
@@ -113,23 +63,11 @@ def kept_results(path: Path) -> str:
     kept = []
     if last := read_last_row(path):
         kept.append(f"metrics.csv up to {last['algorithm']}, iteration {last['iteration']}")
-    if (saved := _saved_iteration(path)) is not None:
+    if (saved := saved_iteration(path)) is not None:
         kept.append(f"the checkpoint of iteration {saved}")
     if (path / "final.npz").exists():
         kept.append("final.npz")
     return f"; kept in {path}: {', '.join(kept)}" if kept else ""
-
-
-def _saved_iteration(path: Path) -> int | None:
-    """Return the iteration of the newest checkpoint with the parts of all nodes, not verified."""
-    saved = []
-    for slot in range(len(SLOTS)):
-        nodes = glance(part_path(path, slot, 0)).get("nodes", 0)
-        parts = [glance(part_path(path, slot, node)) for node in range(nodes)]
-        places = {(part.get("algorithm"), part.get("iteration")) for part in parts}
-        if len(places) == 1 and parts[0].get("iteration") is not None:
-            saved.append((parts[0].get("saved", 0.0), parts[0]["iteration"]))
-    return max(saved)[1] if saved else None
 
 
 def _is_alive(pid: int) -> bool:
@@ -142,7 +80,7 @@ def _is_alive(pid: int) -> bool:
     return pid > 0
 
 
-def _last_write(path: Path) -> float:
+def last_write(path: Path) -> float:
     """Return the time of the last write to run.json or metrics.csv."""
     files = [path / name for name in ("run.json", "metrics.csv")]
     return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
@@ -156,16 +94,3 @@ def _usual_silence(path: Path) -> float:
         *_, (_, before), (_, last) = dict.fromkeys(moments)
         return float(last or 0) - float(before or 0)
     return 0.0
-
-
-def time_left(status: str, last: dict[str, str], iterations: int, behind: int) -> str:
-    """Return the time left at the pace so far, for display.
-
-    Each of the `behind` algorithms that are yet to come is assumed to take as long as this one.
-    """
-    done = int(last.get("iteration") or 0)
-    if status != "running" or not done:
-        return "-"
-    per_iteration = float(last["seconds"]) / done
-    left = per_iteration * (iterations * (1 + max(0, behind)) - done)
-    return f"{left:.0f} s" if left < 600 else f"{left / 60:.0f} min"

@@ -1,4 +1,8 @@
-"""Files of the watchdog: a report per rank that waited too long, and a sign of ranks that work.
+"""Files of the watchdog: reports of ranks that waited too long, and a sign of ranks that work.
+
+Of thousands of ranks that wait for one of them, only some write a report: those that are first
+to give up, and those that were stuck before all who have. Each of the others sets a byte of the
+file `stuck`, lest it be taken for a silent one.
 
 A rank that works for long outside of the iterations (it prepares data, draws figures) changes the
 sign from time to time. As long as it changes, ranks and front end wait for that rank.
@@ -7,12 +11,16 @@ sign from time to time. As long as it changes, ranks and front end wait for that
 import contextlib
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..errors import StorageError, UserError
 from ..files import COUNT, TEXT, read_table
-from .layout import SIGN, WATCHDOG
+from .atomic import write_json
+from .layout import SIGN, STUCK, WATCHDOG
+
+REPORTS = 64  # of ranks that were not stuck before all others
 
 REPORT = {"waits": COUNT, "node": COUNT, "text": TEXT}
 
@@ -22,7 +30,8 @@ WATCH = "MPI_GT_WATCH"
 
 def forget_reports(directory: Path) -> None:
     """Remove the files of an earlier run, lest they be taken for those of the new one."""
-    for path in (*(directory / WATCHDOG).glob("node-*.json"), directory / SIGN):
+    found = (directory / WATCHDOG).glob("node-*.json")
+    for path in (*found, directory / STUCK, directory / SIGN):
         path.unlink(missing_ok=True)
 
 
@@ -35,7 +44,46 @@ def read_reports(directory: Path | None) -> list[dict[str, Any]]:
     for path in sorted((directory / WATCHDOG).glob("node-*.json")) if directory is not None else ():
         with contextlib.suppress(UserError):
             reports.append(read_table(path, REPORT, REPORT))
-    return sorted(reports, key=lambda report: (report["waits"], report["node"]))
+    return sorted(reports, key=_rank_of)
+
+
+def _rank_of(report: Mapping[str, Any]) -> tuple[int, int]:
+    return report["waits"], report["node"]
+
+
+def has_reports(directory: Path | None) -> bool:
+    """Return whether a rank has given up; it reads no file."""
+    return directory is not None and any(True for _ in (directory / WATCHDOG).glob("node-*.json"))
+
+
+def send_stuck(directory: Path, report: Mapping[str, Any]) -> None:
+    """Count a rank among the stuck ones, and write its report if that may tell something new."""
+    node = report["node"]
+    with contextlib.suppress(OSError, StorageError):
+        (directory / WATCHDOG).mkdir(exist_ok=True)
+        file = os.open(directory / STUCK, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            os.pwrite(file, b"\1", node)
+        finally:
+            os.close(file)
+    others = read_reports(directory)
+    if len(others) < REPORTS or _rank_of(report) < _rank_of(others[0]):
+        write_report(directory, report)
+
+
+def write_report(directory: Path, report: Mapping[str, Any]) -> None:
+    """Write the report of a rank, if there is room for it."""
+    with contextlib.suppress(OSError, StorageError):
+        write_json(directory / WATCHDOG / f"node-{report['node']:05d}.json", dict(report))
+
+
+def read_stuck(directory: Path | None) -> set[int]:
+    """Return the ranks that are stuck, those without a report included."""
+    try:
+        marks = b"" if directory is None else (directory / STUCK).read_bytes()
+    except OSError:
+        marks = b""
+    return {node for node, mark in enumerate(marks) if mark}
 
 
 def show_sign(directory: Path | None) -> None:

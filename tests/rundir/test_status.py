@@ -29,7 +29,7 @@ def test_status_tells_the_truth(tmp_path, monkeypatch, capsys):
     lines = [line for line in shown.splitlines() if "│" in line and "/60" in line]
     for line, words in zip(
         lines,
-        (["finished", "60/60"], ["stopped", "28/60", "Algorithm 1", "34 "], ["failed"]),
+        (["finished", "60/60"], ["stopped", "28/60", "Algorithm 1", "31 "], ["failed"]),
         strict=True,
     ):
         for word in words:

@@ -1,25 +1,42 @@
 """MPI implementations: the signs by which to recognise each mpirun, and the flags it needs."""
 
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import UserError
 from ..machine import cores
-
-# variables that remote ranks need and Open MPI does not send by itself; names or their beginnings
-SENT_TO_REMOTE_RANKS = (
-    "MPI_GT_",
-    "PYTHONPATH",
-    "XDG_CACHE_HOME",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "UCX_",
-)
 
 SESSION = ("PRTE_MCA_prte_", "OMPI_MCA_orte_")
 """Beginnings of the variables about the files of mpirun, for Open MPI 5 and for Open MPI 4."""
+
+
+BATCH = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
+"""Variables of batch jobs, whose hosts and slots mpirun learns from the batch system."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The ranks that a launcher is to start, and what the user has said about them."""
+
+    n: int
+    ranks_per_host: int
+    slots: Mapping[str, int] | None = None  # of a hostfile
+    hostfile: Path | None = None
+    sent: tuple[str, ...] = ()  # variables for ranks on other hosts; empty where there are none
+    words: tuple[str, ...] = ()  # the user's own options of the launcher
+
+    def gives(self, *flags: str) -> bool:
+        """Return whether the user's own options have one of these, with one dash or two."""
+        given = {word.lstrip("-").partition("=")[0] for word in self.words if word[:1] == "-"}
+        return not given.isdisjoint(flags)
+
+    @property
+    def exceeds_slots(self) -> bool:
+        """True: there are more ranks than slots in the hostfile."""
+        return self.slots is not None and self.n > sum(self.slots.values())
 
 
 @dataclass(frozen=True)
@@ -46,13 +63,20 @@ class Brand:
         """Return the program to start, which passes signals on to the ranks."""
         return mpirun
 
-    def local_flags(self, n: int) -> list[str]:
-        """Return the flags for n ranks on this machine."""
-        return []
+    def host_lines(self, name: str, slots: int) -> str:
+        """Return a host of its hostfile, with that many slots."""
+        return self.host_line.format(name, slots)
 
-    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
-        """Return the flags for ranks on the hosts of a file; `crowded`: more ranks than slots."""
-        raise AssertionError(f"{self.name} has no hostfile")
+    def own_hostfile(self, slots: Mapping[str, int], n: int, bare: bool) -> str | None:
+        """Return the text of a hostfile for n ranks in place of the user's; None: that will do.
+
+        `bare`: some line of the user's has a name and no number of slots.
+        """
+        return None
+
+    def flags(self, wanted: Wanted) -> list[str]:
+        """Return the flags for these ranks; what the user's own options decide is left to them."""
+        return []
 
     def settings(self, ranks_per_host: int) -> dict[str, str]:
         """Return the environment variables that mpirun gets unless the user has set them."""
@@ -62,21 +86,42 @@ class Brand:
         """Return the variables with which mpirun keeps its own files in a folder of this host."""
         return {}
 
+    @property
+    def reads_hosts_of(self) -> "Brand":
+        """The brand whose format the user's hostfile has."""
+        return self
+
+    def variables(self, hostfile: Path) -> dict[str, str]:
+        """Return the variables by which the launcher finds its hostfile, besides its flags."""
+        return {}
+
+    @property
+    def end_signal(self) -> signal.Signals:
+        """The signal that ends this launcher and all ranks at once."""
+        return signal.SIGKILL
+
 
 class OpenMPI(Brand):
     """Open MPI 4 and later."""
 
-    def local_flags(self, n: int) -> list[str]:
-        if any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_JOBID")):
-            return []
-        return ["--oversubscribe", *(["--bind-to", "none"] if n > cores() else [])]
+    def own_hostfile(self, slots: Mapping[str, int], n: int, bare: bool) -> str | None:
+        # a name alone, as in $PBS_NODEFILE, is one slot here; to Open MPI it is one per core
+        lines = (self.host_lines(*item) + "\n" for item in slots.items())
+        return "".join(lines) if bare else None
 
-    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
-        # --oversubscribe would put all ranks on the first host
-        mapping = ["--map-by", "slot:OVERSUBSCRIBE"] if crowded else []
-        names = sorted(name for name in env if name.startswith(SENT_TO_REMOTE_RANKS))
-        sent = [word for name in names for word in ("-x", name)]
-        return ["--hostfile", str(hostfile), *mapping, "--bind-to", "none", *sent]
+    def flags(self, wanted: Wanted) -> list[str]:
+        flags = []
+        placed = wanted.gives("map-by", "bind-to", "rankfile", "rf", "cpu-set", "cpu-list", "N")
+        if wanted.hostfile is not None:
+            flags += ["--hostfile", str(wanted.hostfile)]
+            if wanted.exceeds_slots and not placed:
+                # --oversubscribe would put all ranks on the first host
+                flags += ["--map-by", "slot:OVERSUBSCRIBE"]
+        elif not any(name in os.environ for name in BATCH):
+            flags.append("--oversubscribe")
+        if wanted.ranks_per_host > cores() and not placed:
+            flags += ["--bind-to", "none"]
+        return flags + [word for name in wanted.sent for word in ("-x", name)]
 
     def settings(self, ranks_per_host: int) -> dict[str, str]:
         settings = {}
@@ -103,10 +148,10 @@ class OpenMPI(Brand):
 
 
 class MPICH(Brand):
-    """MPICH 4 with its Hydra launcher."""
+    """MPICH 4 with its Hydra launcher, which sends all variables to all hosts."""
 
-    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
-        return ["-f", str(hostfile)]
+    def flags(self, wanted: Wanted) -> list[str]:
+        return [] if wanted.hostfile is None else ["-f", str(wanted.hostfile)]
 
 
 class IntelMPI(Brand):
@@ -117,9 +162,10 @@ class IntelMPI(Brand):
         hydra = mpirun.with_name("mpiexec.hydra")
         return hydra if hydra.exists() else mpirun
 
-    def hostfile_flags(self, hostfile: Path, crowded: bool, env: Mapping[str, str]) -> list[str]:
+    def flags(self, wanted: Wanted) -> list[str]:
         # its -f takes no numbers of slots
-        return ["-machinefile", str(hostfile), "-genvall"]
+        hosts = [] if wanted.hostfile is None else ["-machinefile", str(wanted.hostfile)]
+        return [*hosts, *(["-genvall"] if wanted.sent else [])]
 
     def settings(self, ranks_per_host: int) -> dict[str, str]:
         settings = {}
@@ -131,6 +177,27 @@ class IntelMPI(Brand):
             # otherwise a rank that waits keeps its core from the rank that it waits for
             settings |= {"I_MPI_THREAD_YIELD": "3", "I_MPI_PIN": "0"}
         return settings
+
+
+class CrayMPICH(Brand):
+    """Cray MPICH (HPE), under mpiexec of PALS; under Slurm it is started by srun."""
+
+    def host_lines(self, name: str, slots: int) -> str:
+        return "\n".join([name] * slots)  # as in $PBS_NODEFILE
+
+    def own_hostfile(self, slots: Mapping[str, int], n: int, bare: bool) -> str | None:
+        if len(set(slots.values())) > 1:
+            raise UserError(
+                "mpiexec of Cray MPICH takes one number of ranks for all hosts: give each host of "
+                "the hostfile the same number of slots"
+            )
+        return "".join(f"{name}\n" for name in slots)
+
+    def flags(self, wanted: Wanted) -> list[str]:
+        if wanted.hostfile is None:
+            return []
+        ppn = [] if wanted.gives("ppn") else ["--ppn", str(wanted.ranks_per_host)]
+        return [*ppn, "--hostfile", str(wanted.hostfile)]
 
 
 BRANDS: dict[str, Brand] = {
@@ -146,12 +213,20 @@ BRANDS: dict[str, Brand] = {
         "mpirun -machinefile",
         searches_path=True,
     ),
+    "craympich": CrayMPICH(
+        "craympich", "Cray MPICH", ("PALS", "/pals/"), "{}:{}", "mpiexec --hostfile"
+    ),
 }
 UNKNOWN = Brand()
 
 
+def brand_of_title(title: str) -> Brand:
+    """Return the brand with that title, as `detect.family` returns it for an MPI library."""
+    return next((each for each in BRANDS.values() if each.title == title), UNKNOWN)
+
+
 def brand_of_version(text: str) -> Brand:
-    """Return the brand whose `mpirun --version` prints this text."""
+    """Return the brand whose `mpirun --version` prints this text, with the mpirun's path in it."""
     for brand in BRANDS.values():
         if any(word in text for word in brand.version_words):
             return brand

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OPENMPI, HYDRA, INTEL = "Open MPI's mpirun", "MPICH's mpirun", "Intel MPI's mpirun"
+PALS, FLUX = "Cray MPICH's mpiexec", "flux run"
 SRUN, SRUN_PMI, SRUN_PMIX = "srun", "srun --mpi=pmi2", "srun --mpi=pmix"
+SRUN_CRAY = "srun --mpi=cray_shasta"
 OTHER = "a PMIx launcher"
 PMIX = (OPENMPI, SRUN_PMIX, OTHER)
 
@@ -27,7 +29,7 @@ LAUNCHED = (
 )
 
 STEP_VARIABLE = re.compile(
-    r"PMIX_(?!MCA_)|PMI_|PMI2_|SLURM_STEP_|SLURM_(STEPID|NTASKS|NPROCS|NTASKS_PER_NODE|MPI_TYPE)$"
+    r"PMIX_(?!MCA_)|PMI_|PMI2_|PALS_|SLURM_STEP_|SLURM_(STEPID|NTASKS|NPROCS|NTASKS_PER_NODE|MPI_TYPE)$"
 )
 """The variables of a rank that srun has started; those of the user's choice (PMIX_MCA_) are not."""
 
@@ -65,7 +67,7 @@ class Launch:
         ours = family(library)
         with_pmi = ours in ("MPICH", "Intel MPI") and "pmix" not in library.lower()
         cannot_connect = (
-            (ours == "Open MPI" and self.launcher in (HYDRA, INTEL))
+            (ours == "Open MPI" and self.launcher in (HYDRA, INTEL, PALS, FLUX))
             or (with_pmi and self.launcher in PMIX)
         )  # fmt: skip
         return self.size_mismatch(1, library) if cannot_connect else None
@@ -83,13 +85,20 @@ class Launch:
 
     def _remedy(self, library: str) -> str:
         """Return the end of the message: the launcher to use instead."""
-        if self.launcher in (SRUN, SRUN_PMI, SRUN_PMIX):
+        if self.launcher in (SRUN, SRUN_PMI, SRUN_PMIX, SRUN_CRAY):
             ours = family(library)
-            plugin = {"Open MPI": "pmix", "MPICH": "pmi2", "Intel MPI": "pmi2"}.get(ours)
+            plugin = {
+                "Open MPI": "pmix",
+                "MPICH": "pmi2",
+                "Intel MPI": "pmi2",
+                "Cray MPICH": "cray_shasta",
+            }.get(ours)
             use = f"use srun --mpi={plugin}" if plugin else "use another srun --mpi"
             if ours == "Intel MPI":  # which does not look for Slurm's library by itself
                 use += ", with I_MPI_PMI_LIBRARY set to the path of Slurm's libpmi2.so,"
             return f"{use} (srun --mpi=list shows the choices), or `mpi-gt run -n {self.size}`"
+        if self.launcher == FLUX:
+            return "use flux run -o pmi=pmix, which needs the plugin flux-pmix"
         return (
             "That launcher belongs to another MPI: use the mpirun of the MPI that mpi4py was built "
             f"with, or `mpi-gt run -n {self.size}`"
@@ -97,10 +106,10 @@ class Launch:
 
 
 def family(library: str) -> str:
-    """Return Open MPI, Intel MPI, MPICH, CRAY (an MPICH with its own launcher) or the text."""
-    if "Intel(R) MPI" in library:
-        return "Intel MPI"
-    return next((name for name in ("Open MPI", "CRAY", "MPICH") if name in library), library)
+    """Return Open MPI, Intel MPI, Cray MPICH, MPICH or, of another library, the whole text."""
+    words = {"Intel(R) MPI": "Intel MPI", "CRAY": "Cray MPICH"}
+    words |= {name: name for name in ("Open MPI", "MPICH")}
+    return next((name for word, name in words.items() if word in library), library)
 
 
 def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
@@ -117,8 +126,13 @@ def detect_launch(env: Mapping[str, str] = os.environ) -> Launch | None:
     if "PMI_SIZE" in env:
         # MPICH's hydra sets MPI_LOCALNRANKS as well, srun does not
         by_hydra = "MPI_LOCALNRANKS" in env or not tasks
-        hydra = INTEL if "I_MPI_HYDRA_UUID" in env else HYDRA
-        launcher = hydra if by_hydra else SRUN_PMI
+        launcher = HYDRA if by_hydra else SRUN_PMI
+        if "PALS_RANKID" in env:
+            launcher = PALS if by_hydra else SRUN_CRAY
+        elif by_hydra and "I_MPI_HYDRA_UUID" in env:
+            launcher = INTEL
+        elif by_hydra and "FLUX_TASK_RANK" in env:
+            launcher = FLUX
         return Launch(launcher, number("PMI_SIZE"), number("PMI_RANK"))
     if "PMIX_RANK" in env:
         launcher = SRUN_PMIX if tasks else OTHER
@@ -139,14 +153,14 @@ def is_launched(arguments: Sequence[str] = (), env: Mapping[str, str] = os.envir
 
 
 def _is_step_of_one(launch: Launch) -> bool:
-    return launch.launcher in (SRUN_PMI, SRUN_PMIX) and launch.size == 1
+    return launch.launcher in (SRUN_PMI, SRUN_PMIX, SRUN_CRAY) and launch.size == 1
 
 
 def _ranks_asked_for(arguments: Sequence[str]) -> int:
-    """Return the number of ranks after -n; 0 if there is none."""
+    """Return the number of ranks after -n, of `scale` the largest; 0 if there is none."""
     text = " ".join(arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    match = re.search(r"(?:^|\s)-n[=\s]?(\d+)(?:\s|$)", text)
-    return int(match[1]) if match else 0
+    match = re.search(r"(?:^|\s)-n[=\s]?(\d+(?:,\d+)*)(?:\s|$)", text)
+    return max(map(int, match[1].split(","))) if match else 0
 
 
 def without_step(env: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Hostfiles for mpirun, written and read: `h1 slots=4` of Open MPI, `h1:4` of the others."""
+"""Hostfiles for launchers, written and read: `h1 slots=4` of Open MPI, `h1:4` of the others."""
 
 import re
 from collections.abc import Mapping
@@ -31,21 +31,14 @@ class Hosts:
         """Return the largest number of ranks on one host, of n ranks in all."""
         return max(max(self.slots.values()), -(-n // len(self.slots)))
 
-    def with_slots(self, brand: Brand, folder: Path) -> "Hosts":
-        """Return the same hosts in a new hostfile in `folder`, with slots on every line.
-
-        Only Open MPI needs it: a name alone, as in $PBS_NODEFILE, means one slot per line here,
-        but Open MPI would give a host with a single such line one slot per core.
-        """
-        if brand.name != "openmpi" or not self.bare:
+    def settled(self, brand: Brand, n: int, folder: Path) -> "Hosts":
+        """Return the same hosts, in a new hostfile in `folder` if the launcher needs its own."""
+        text = brand.own_hostfile(self.slots, n, self.bare)
+        if text is None:
             return self
         path = folder / "hosts"
-        path.write_text(hostfile_text(self.slots, brand.name), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         return replace(self, path=path, bare=False)
-
-    def flags(self, brand: Brand, n: int, env: Mapping[str, str]) -> list[str]:
-        """Return the flags of this brand's mpirun to start n ranks on these hosts."""
-        return brand.hostfile_flags(self.path, n > self.total, env)
 
 
 def parse_hosts(text: str) -> dict[str, int]:
@@ -70,14 +63,15 @@ def hostfile_text(slots: Mapping[str, int], kind: str) -> str:
         f"#   mpi-gt run -n {n} --hostfile THIS_FILE",
         f"#   {brand.run_on_hosts} THIS_FILE -n {n} mpi-gt run",
     ]
-    return "\n".join([*lines, *(brand.host_line.format(*item) for item in slots.items())]) + "\n"
+    return "\n".join([*lines, *(brand.host_lines(*item) for item in slots.items())]) + "\n"
 
 
 def read_hostfile(path: Path, brand: Brand) -> Hosts:
     """Return the hosts in a file; raise UserError if it is in another MPI's format."""
     if brand.name not in BRANDS:
         raise UserError(
-            "--hostfile: this mpirun is none of Open MPI, MPICH and Intel MPI; call it yourself"
+            "--hostfile: this is the launcher of no MPI that mpi-gt knows "
+            f"({', '.join(each.title for each in BRANDS.values())}); call it yourself"
         )
     text = read_text(path)
     slots: dict[str, int] = {}

@@ -1,104 +1,67 @@
-"""mpirun for `mpi-gt run -n N`: found, given the flags it needs, and run as a child process."""
+"""Ranks for `mpi-gt run -n N`: a launcher gets the flags that it needs and runs as a child."""
 
 import os
-import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from ..display.console import TERMINAL, on_terminal
 from ..errors import STUCK_EXIT_CODE, UserError
-from ..machine import INSTALL, home_folder, hosts_allotted
+from ..machine import home_folder, hosts_allotted
 from ..rundir.run_json import mark_failed, read_facts, resume_hint
 from ..rundir.watchdog_reports import WATCH, read_reports
-from .brands import Brand, brand_of_version
+from .brands import Brand, Wanted
 from .build_id import BUILD, build_id
 from .detect import OUTCOME, without_step
 from .folders import LaunchFolders
 from .hostfile import Hosts, read_hostfile
-from .process import MpirunResult, run_mpirun
+from .options import NO_OPTIONS, LaunchOptions
+from .process import LauncherResult, run_launcher
+from .programs import find_launcher, path_with
 from .spaces import quoting_agent
 
 RANK_COMMAND = (sys.executable, str(Path(__file__).parents[1] / "cli" / "start_rank.py"))
 """The words of mpirun that start a rank, before the arguments of mpi-gt."""
 
 
-class MpirunOptions(NamedTuple):
-    """The options of a command that are for mpirun, not for the run."""
-
-    hostfile: str | None = None
-    words: tuple[str, ...] = ()  # more options, as mpirun spells them
-
-    @classmethod
-    def of(cls, options: "dict[str, Any]") -> "MpirunOptions":
-        """Take --hostfile and --mpirun-args out of the options of a command."""
-        hostfile, text = options.pop("hostfile", None), options.pop("mpirun_args", "")
-        try:
-            return cls(hostfile, tuple(shlex.split(text)))
-        except ValueError as error:
-            raise UserError(f"--mpirun-args: {error} in '{text}'") from None
-
-    @property
-    def flag(self) -> str | None:
-        """The option that was given; None without one."""
-        if self.hostfile is not None:
-            return "--hostfile"
-        return "--mpirun-args" if self.words else None
-
-
-NO_OPTIONS = MpirunOptions()
-
-
-def find_mpirun() -> Path:
-    """Return the mpirun of this Python environment, else the first on the PATH."""
-    here = Path(sys.executable).parent
-    for folder in (str(here), None):
-        for name in ("mpirun", "mpiexec"):
-            program = shutil.which(name, path=folder)
-            if program:
-                return Path(program)
-    raise UserError(f"no mpirun was found; {INSTALL}")
-
-
-def detect_brand(mpirun: Path) -> Brand:
-    """Return the MPI that this mpirun belongs to, from the output of `mpirun --version`."""
-    words, env = [str(mpirun), "--version"], {**os.environ, "PATH": path_with(mpirun)}
-    try:
-        answer = subprocess.run(
-            words, capture_output=True, text=True, timeout=60, check=False, env=env
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"{mpirun} does not work: {error}; {INSTALL}") from None
-    return brand_of_version(answer.stdout + answer.stderr)
-
-
-def path_with(mpirun: Path) -> str:
-    """Return the PATH with the folder of this mpirun first, where its other programs are."""
-    return os.pathsep.join(filter(None, (str(mpirun.parent), os.environ.get("PATH"))))
-
-
-def mpirun_command(
-    mpirun: Path, brand: Brand, n: int, hosts: Hosts | None, env: Mapping[str, str]
-) -> list[str]:
-    """Return mpirun with the flags that n ranks need, on these hosts or on this machine."""
-    flags = brand.local_flags(n) if hosts is None else hosts.flags(brand, n, env)
-    return [str(brand.program(mpirun)), "-n", str(n), *flags]
-
-
-def mpirun_environment(brand: Brand, n: int, hosts: Hosts | None) -> dict[str, str]:
-    """Return the environment of mpirun; whatever the user has set stays as it is."""
-    own = without_step(os.environ)
-    allotted = hosts_allotted(own) if hosts is None else len(hosts.slots)
-    ranks_per_host = -(-n // allotted) if hosts is None else hosts.most(n)
+def launcher_environment(
+    brand: Brand, n: int, hosts: Hosts | None, options: LaunchOptions = NO_OPTIONS
+) -> dict[str, str]:
+    """Return the environment of the launcher; whatever the user has set stays as it is."""
+    own = {**without_step(os.environ), **options.assigned()}
     extra = {"HOME": home_folder()}  # Open MPI does not start without
+    allotted = hosts_allotted(own) if hosts is None else len(hosts.slots)
     if allotted > 1:
         extra["MPI_GT_HOSTS"] = str(allotted)
-    return {**extra, **brand.settings(ranks_per_host), **own}
+    return {**extra, **brand.settings(_ranks_per_host(n, hosts, own)), **own}
+
+
+def launcher_command(
+    program: Path,
+    brand: Brand,
+    n: int,
+    hosts: Hosts | None,
+    env: Mapping[str, str],
+    options: LaunchOptions = NO_OPTIONS,
+) -> list[str]:
+    """Return the launcher with the flags that n ranks need, and the user's own."""
+    sent = options.sent(env)
+    wanted = Wanted(
+        n,
+        _ranks_per_host(n, hosts, env),
+        hosts.slots if hosts else None,
+        hosts.path if hosts else None,
+        sent if hosts or hosts_allotted(env) > 1 else (),
+        options.words,
+    )
+    return [str(brand.program(program)), "-n", str(n), *brand.flags(wanted), *options.words]
+
+
+def _ranks_per_host(n: int, hosts: Hosts | None, env: Mapping[str, str]) -> int:
+    return -(-n // hosts_allotted(env)) if hosts is None else hosts.most(n)
 
 
 def launch(
@@ -106,27 +69,34 @@ def launch(
     n: int,
     out: Path | None,
     on_tick: Callable[[], None] | None = None,
-    options: MpirunOptions = NO_OPTIONS,
+    options: LaunchOptions = NO_OPTIONS,
     extra: Mapping[str, str] | None = None,
+    beside: Path | None = None,
 ) -> int:
-    """Run `mpi-gt ARGUMENTS` on n ranks and return the exit code of the run, not mpirun's.
+    """Run `mpi-gt ARGUMENTS` on n ranks and return the exit code of the run, not the launcher's.
 
     If the run did not end in an orderly way, run.json is marked as failed. `on_tick` is called
-    twice per second in the meantime; `extra` is added to the environment of the ranks.
+    twice per second in the meantime; `extra` is added to the environment of the ranks. `beside` is
+    a path on the disk that all hosts share, where there is no run directory `out`.
     """
     _require_temporary_folder()
-    mpirun = find_mpirun()
-    brand = detect_brand(mpirun)
+    program, brand = find_launcher(options.launcher)
     hostfile = options.hostfile
-    hosts = None if hostfile is None else read_hostfile(Path(hostfile), brand)
-    env = {**mpirun_environment(brand, n, hosts), **(extra or {})}
+    hosts = (
+        None if hostfile is None else read_hostfile(Path(hostfile).absolute(), brand.reads_hosts_of)
+    )
+    env = {**launcher_environment(brand, n, hosts, options), **(extra or {})}
+    options.sent(env)  # raises for a variable that is not set
+    # srun may wait for an allocation, of whatever hosts
+    several = hosts_allotted(env) > 1 or brand.name == "srun"
     if brand.searches_path:
-        env["PATH"] = path_with(mpirun)
+        env["PATH"] = path_with(program)
     if on_terminal():
         env[TERMINAL] = str(shutil.get_terminal_size().columns)
+    shared = _shared_folder(out or beside or Path("doctor")) if several else None
     with (
-        LaunchFolders(out, _outcome_folder(out, env)) as folders,
-        quoting_agent(mpirun, brand if hosts else None, env) as agent,
+        LaunchFolders(out, shared) as folders,
+        quoting_agent(program, brand if hosts else None, env) as agent,
     ):
         env.update({**agent, **folders.variables(), **brand.session(folders.temporary, env)})
         outcome = folders.outcome / "outcome"
@@ -134,20 +104,22 @@ def launch(
         limit = 0 if out is None else int(read_facts(out).get("config", {}).get("watchdog", 0))
         env[WATCH] = f"{limit} {out.absolute()}" if out is not None else ""
         env[BUILD] = build_id()
-        with_slots = hosts and hosts.with_slots(brand, folders.outcome)
-        launcher = mpirun_command(mpirun, brand, n, with_slots, env)
-        words = [*launcher, *options.words, *RANK_COMMAND, *arguments]
-        ended = run_mpirun(words, env, out, on_tick, limit, [folders.lock])
+        settled = hosts and hosts.settled(brand, n, folders.outcome)
+        if settled is not None:
+            env.update(brand.variables(settled.path))
+        launcher = launcher_command(program, brand, n, settled, env, options)
+        words = [*launcher, *RANK_COMMAND, *arguments]
+        ended = run_launcher(words, env, out, on_tick, limit, [folders.lock], brand.end_signal)
         if outcome.exists():
             if ended.stuck:
                 print(f"mpi-gt: warning: {ended.stuck}", file=sys.stderr)
             return int(outcome.read_text())
     if (recorded := _recorded_exit_code(out)) is not None:
         return recorded
-    return _report_failure(ended, out)
+    return _report_failure(ended, out, program.name)
 
 
-def _report_failure(ended: MpirunResult, out: Path | None) -> int:
+def _report_failure(ended: LauncherResult, out: Path | None, launcher: str) -> int:
     """Print why a run did not end in an orderly way; return the exit code."""
     reports = read_reports(out)
     if reports:
@@ -160,7 +132,7 @@ def _report_failure(ended: MpirunResult, out: Path | None) -> int:
         number = ended.signals[0]
         why, code = f"interrupted by {signal.Signals(number).name}", 128 + number
     else:  # 1, for mpirun's own exit code may be 2 or 3, which have a meaning here
-        why, code = f"mpirun ended with exit code {ended.exit_code}", 1
+        why, code = f"{launcher} ended with exit code {ended.exit_code}", 1
     if out is None:
         print(f"mpi-gt: error: {why}", file=sys.stderr)
         return code
@@ -199,15 +171,13 @@ def _recorded_exit_code(out: Path | None) -> int | None:
     return int(facts["exit_code"]) if orderly and facts.get("status") != "running" else None
 
 
-def _outcome_folder(out: Path | None, env: Mapping[str, str]) -> Path | None:
+def _shared_folder(beside: Path) -> Path | None:
     """Return the folder in which root can write its exit code; None: the system's temporary one.
 
     With several hosts root may be on another one, so the folder is beside the run directory, on a
     disk that all hosts share.
     """
-    if hosts_allotted(env) == 1:
-        return None
-    folder = (out or Path("doctor")).absolute().parent
+    folder = beside.absolute().parent
     while not folder.is_dir():
         folder = folder.parent
     return folder if os.access(folder, os.W_OK) else None

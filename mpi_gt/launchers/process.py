@@ -1,4 +1,4 @@
-"""mpirun as a child process: signals are passed on, and a stuck mpirun is ended."""
+"""mpirun, or srun, as a child process: signals are passed on, and one that is stuck is ended."""
 
 import contextlib
 import ctypes
@@ -25,7 +25,7 @@ GRACE = 5  # seconds for mpirun to end by itself after the watchdog has ended a 
 ALLOWANCE = 1.5  # times the limit of the watchdog: the ranks, which know more, are to speak first
 
 
-class MpirunResult(NamedTuple):
+class LauncherResult(NamedTuple):
     """The end of an mpirun: its exit code, and the signals that this process got meanwhile.
 
     `stuck` says why this process ended it, if it did; `report` why a rank did, if one said so.
@@ -37,23 +37,25 @@ class MpirunResult(NamedTuple):
     report: str | None
 
 
-def run_mpirun(
+def run_launcher(
     words: Sequence[str],
     env: dict[str, str],
     out: Path | None,
     on_tick: Callable[[], None] | None,
     limit: float = 0,
     inherited: Sequence[int] = (),
-) -> MpirunResult:
+    end_signal: signal.Signals = signal.SIGKILL,
+) -> LauncherResult:
     """Run mpirun as a child, pass signals on to it, and return when it has ended.
 
     With a run directory `out`, each signal asks for an orderly stop, and an mpirun that does not
     start its ranks, or does not end after them, is ended a while after `limit` seconds (0: never).
-    `on_tick` is called twice per second in the meantime. mpirun inherits the files `inherited`.
+    `on_tick` is called twice per second in the meantime. mpirun inherits the files `inherited`;
+    `end_signal` ends it, and the ranks with it.
     """
-    child = _Child(out, limit)
+    child = _Child(out, limit, end_signal)
     exit_code = child.run(words, env, on_tick, inherited)
-    return MpirunResult(exit_code, child.signals, child.stuck, child.report)
+    return LauncherResult(exit_code, child.signals, child.stuck, child.report)
 
 
 class _Child:
@@ -64,12 +66,13 @@ class _Child:
     save yet), and any other signal waits for them to start. A second Ctrl-C kills mpirun.
     """
 
-    def __init__(self, out: Path | None, limit: float) -> None:
+    def __init__(self, out: Path | None, limit: float, end_signal: signal.Signals) -> None:
         self.signals: list[int] = []
         self.stuck: str | None = None
         self.report: str | None = None
         self._out = out
         self._limit = limit
+        self._end_signal = end_signal
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(
@@ -84,7 +87,7 @@ class _Child:
         handled = [number for number in PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
         previous = {number: signal.signal(number, self._pass_on) for number in handled}
         try:
-            self._process = _start(words, env, inherited)
+            self._process = _start(words, env, inherited, self._end_signal)
             relay = Relay(self._process)
             if self._out is not None:
                 watch = partial(self._end_stuck, self._process, self._out, env.get(OUTCOME))
@@ -115,7 +118,7 @@ class _Child:
 
     def _act_on(self, number: int, process: "subprocess.Popen[bytes]") -> None:
         if self.signals.count(signal.SIGINT) > 1:
-            process.kill()
+            process.send_signal(self._end_signal)
         elif self._out is None:
             process.send_signal(number)  # without a run there is nothing to save
         elif ranks_are_up(self._out):
@@ -161,6 +164,8 @@ class _Child:
                 self.stuck += "or mpirun stopped, or is a host not reachable?"
                 process.terminate()  # it can still end the ranks of other hosts
                 break
+        if self._end_signal != signal.SIGKILL:
+            process.send_signal(self._end_signal)
         time.sleep(GRACE)
         _end_session(process)
 
@@ -175,7 +180,7 @@ def _end_session(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _start(
-    words: Sequence[str], env: dict[str, str], inherited: Sequence[int]
+    words: Sequence[str], env: dict[str, str], inherited: Sequence[int], end_signal: signal.Signals
 ) -> "subprocess.Popen[bytes]":
     # no standard input: reading the terminal in the background would suspend mpirun
     return subprocess.Popen(
@@ -186,12 +191,12 @@ def _start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=inherited,
-        preexec_fn=_die_with_parent,
+        preexec_fn=partial(_die_with_parent, end_signal),
     )
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(end_signal: signal.Signals) -> None:
     """Ask the Linux kernel to end mpirun, and with it the ranks, when this process is killed."""
     with contextlib.suppress(OSError, AttributeError):
         pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, end_signal)

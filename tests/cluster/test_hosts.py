@@ -1,5 +1,6 @@
 """Runs over four hosts that share nothing but a disk, started by mpirun through ssh."""
 
+import json
 import re
 import shutil
 
@@ -14,7 +15,7 @@ from common import (
 from namespaces import wait_until
 
 from mpi_gt.launchers.hostfile import parse_hosts
-from mpi_gt.rundir.checkpoint import latest
+from mpi_gt.rundir.checkpoint_files import latest
 
 SPREAD = [host for host, slots in parse_hosts(HOSTS).items() for _ in range(slots)]
 
@@ -61,6 +62,26 @@ def test_a_folder_with_spaces(mpi, on_h1, finish, hostfile, reference, tmp_path)
     assert_same_bits(out, reference(*OPTIONS))
 
 
+def test_a_checkpoint_of_four_hosts_is_four_files_and_goes_on_on_one(
+    mpi, on_h1, finish, hostfile, reference, tmp_path
+):
+    out = tmp_path / "run"
+    options = [*OPTIONS, "--checkpoint-every", "15", "--checkpoint-layout", "host"]
+    run_on_hosts(mpi, on_h1, finish, hostfile, out, *options)
+    firsts = [SPREAD.index(host) for host in dict.fromkeys(SPREAD)]
+    for slot in "ab":
+        found = sorted(path.name for path in (out / "checkpoints" / slot).iterdir())
+        assert found == [f"host-{first:05d}" for first in firsts]
+    end = 60
+    assert latest(out)["iteration"] == 40
+    done = finish(on_h1(mpi, *mpi.mpi_gt("resume", out, "-n", RANKS, "--iterations", end)))
+    assert done.code == 0, str(done)
+    assert facts(out)["resumes"][0]["iteration"] == 40
+    for slot in "ab":
+        assert [path.name for path in (out / "checkpoints" / slot).iterdir()] == ["host-00000"]
+    assert_same_bits(out, reference(*OPTIONS, "--iterations", end))
+
+
 def test_a_slow_link_costs_time_and_no_bit(
     openmpi, hosts, on_h1, finish, call, reference, tmp_path
 ):
@@ -77,12 +98,66 @@ def test_a_slow_link_costs_time_and_no_bit(
     assert slow > 2 * fast
 
 
+def test_a_placement_saves_time_on_slow_links_and_no_bit(
+    mpi, hosts, on_h1, finish, hostfile, reference, tmp_path
+):
+    options = [*OPTIONS, "--graph", "ring"]
+    for host in hosts.names:
+        hosts.slow_down(host, "2mbit")
+    try:
+        for name, place in (("placed", "graph"), ("shuffled", "shuffled:seed=3")):
+            words = [*options, "--place", place]
+            run_on_hosts(mpi, on_h1, finish, hostfile, tmp_path / name, *words)
+    finally:
+        for host in hosts.names:
+            hosts.speed_up(host)
+    placed, shuffled = (facts(tmp_path / name) for name in ("placed", "shuffled"))
+    for name in ("placed", "shuffled"):
+        assert_same_bits(tmp_path / name, reference(*options))
+    assert placed["placement"]["between_hosts"] == 4
+    ranks = [int(rank) for rank in shuffled["placement"]["rank_of_node"].split()]
+    assert shuffled["hosts"] == [SPREAD[rank] for rank in ranks]
+    assert shuffled["placement"]["between_hosts"] == 7
+    assert shuffled["seconds_per_iteration"] > 1.2 * placed["seconds_per_iteration"]
+
+
+def test_bench_over_four_hosts_with_variables_that_travel(mpi, on_h1, finish, hostfile, tmp_path):
+    words = ["bench", "-n", RANKS, "--hostfile", hostfile, "--graphs", "ring", "--sizes", "160"]
+    words += ["--exchanges", "neighbor", "--seconds", "0.1", "--quiet", "--out", tmp_path / "b"]
+    words += ["--export", "MY_OWN=1,MPI_GT_*"]
+    done = finish(on_h1(mpi, *mpi.mpi_gt(*words)))
+    assert done.code == 0, str(done)
+    found = json.loads((tmp_path / "b" / "bench.json").read_text())
+    assert found["rows"], found
+    assert {path.name for path in tmp_path.iterdir()} == {"hosts", "b"}
+
+
 def test_doctor_looks_at_all_hosts(mpi, on_h1, finish, hostfile):
     done = finish(on_h1(mpi, *mpi.mpi_gt("doctor", "-n", RANKS, "--hostfile", hostfile)))
     assert done.code == 0, str(done)
     assert "8 on 4 hosts" in done.out, str(done)
     assert re.search(r"h1 +3 ranks", done.out)
     assert re.search(r"ring exchange +80 bytes to each neighbour in [\d,]+ us", done.out)
+    assert re.search(r"^h3( +[\d,]+ / [\d,.]+){4}$", done.out, re.M), str(done)  # the table
+    assert re.search(r"h1 .*connected by .*tcp", done.out), str(done)
+    assert "clocks, against h1: h2" in done.out
+
+
+def test_doctor_names_a_slow_host(openmpi, hosts, on_h1, finish, call, tmp_path):
+    hostfile = tmp_path / "hosts"
+    call(openmpi.mpi_gt("hostfile", "--hosts", HOSTS, "--mpi", "openmpi", "--out", hostfile))
+    hosts.slow_down("h4", "1mbit")
+    try:
+        words = ["doctor", "-n", RANKS, "--hostfile", hostfile, "--json"]
+        done = finish(on_h1(openmpi, *openmpi.mpi_gt(*words), cwd=tmp_path))
+    finally:
+        hosts.speed_up("h4")
+    assert done.code == 0, str(done)
+    found = json.loads(done.out)
+    assert found["schema"] == 1
+    assert len(found["pairs"]) == 6 + 3  # of four hosts; within the three that have two ranks
+    assert [text for text in found["warnings"] if "h4 is slow" in text], found["warnings"]
+    assert all(rank["visible"] for rank in found["ranks"])
 
 
 def test_all_ranks_on_one_host_of_several_is_a_warning(openmpi, on_h1, finish, tmp_path):

@@ -1,10 +1,12 @@
 """The shipped batch templates, and `mpi-gt submit`, under a real Slurm of four nodes."""
 
+import json
 import shlex
 
 import pytest
 from common import LONG, OPTIONS, TEMPLATES, assert_same_bits, facts, iteration
 from namespaces import wait_until
+from support import temporary_files
 
 from mpi_gt.algorithms import ALGORITHMS
 
@@ -99,6 +101,51 @@ def test_a_run_in_the_shell_of_an_interactive_step(
     assert_same_bits(tmp_path / "run", reference(*OPTIONS))
 
 
+JOB = """\
+#!/bin/bash
+{run} run -n 8 --launcher srun {options} --out run || exit
+{run} bench -n 4 --launcher srun --graphs ring --sizes 160 --exchanges neighbor --seconds 0.1 \\
+    --quiet --out bench || exit
+{run} run -n 5 --launcher srun --hostfile hosts --iterations 5 --quiet --out placed
+"""
+
+
+@pytest.mark.parametrize("name", ["openmpi", "mpich"])
+def test_srun_as_the_launcher(name, request, slurm, hosts, log, reference, tmp_path):
+    mpi = request.getfixturevalue(name)
+    line = {"openmpi": "{} slots={}\n", "mpich": "{}:{}\n"}[name]
+    (tmp_path / "hosts").write_text(line.format("h4", 2) + line.format("h2", 3))
+    text = JOB.format(run=shlex.join(mpi.mpi_gt()), options=shlex.join(OPTIONS))
+    (tmp_path / "job").write_text(text)
+    options = ["--nodes=4", "--ntasks=8", "--cpus-per-task=2", "--output=mpi-gt-%j.log"]
+    job = slurm.sbatch(*options, "job", cwd=tmp_path, env=hosts.environment(name))
+    assert slurm.wait(job) == "COMPLETED", log(job)
+    assert facts(tmp_path / "run")["hosts"] == ["h1", "h1", "h2", "h2", "h3", "h3", "h4", "h4"]
+    assert_same_bits(tmp_path / "run", reference(*OPTIONS))
+    assert json.loads((tmp_path / "bench" / "bench.json").read_text())["rows"]
+    assert facts(tmp_path / "placed")["hosts"] == ["h4", "h4", "h2", "h2", "h2"]
+    assert not list(tmp_path.glob(".mpi-gt*"))
+
+
+@pytest.mark.parametrize(("name", "code"), [("USR1", 85), ("KILL", 137)])
+def test_the_ranks_of_srun_end_with_the_front_end(name, code, openmpi, slurm, hosts, log, tmp_path):
+    run = shlex.join(openmpi.mpi_gt("run", "-n", "8", "--launcher", "srun", *LONG))
+    lines = [
+        "#!/bin/bash",
+        f"{run} --iterations 1000000 --out run &",
+        "until [ -s run/metrics.csv ]; do sleep 0.1; done",
+        f"kill -{name} $!",
+        "wait $!; echo exit code $?",
+        "for i in {1..100}; do [ $(squeue -hs -j $SLURM_JOB_ID | grep -vc batch) = 0 ] && exit",
+        "sleep 0.2; done; squeue -s; exit 1",
+    ]
+    (tmp_path / "job").write_text("\n".join(lines) + "\n")
+    options = [*SIZE, "--output=mpi-gt-%j.log"]
+    job = slurm.sbatch(*options, "job", cwd=tmp_path, env=hosts.environment("openmpi"))
+    assert slurm.wait(job) == "COMPLETED", log(job)
+    assert f"exit code {code}" in log(job)
+
+
 def test_submit(openmpi, slurm, hosts, reference, tmp_path):
     size = ["--hosts", "4", "--ranks-per-host", "2", "--time", "00:10:00"]
     words = openmpi.mpi_gt("submit", *size, "--sbatch=--comment=ours", "--", "run", *OPTIONS)
@@ -111,6 +158,50 @@ def test_submit(openmpi, slurm, hosts, reference, tmp_path):
     done = slurm(*refused, cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert "sbatch refused the job" in done.stderr
+
+
+def submitted(slurm, hosts, mpi, *words, cwd):
+    """Submit by `mpi-gt submit` and return the number of the job."""
+    env = {**hosts.environment(mpi.name), **temporary_files()}
+    return slurm(
+        *mpi.mpi_gt("submit", "--time", "00:10:00", *words), cwd=cwd, env=env
+    ).stdout.split()[-1]
+
+
+def test_submit_an_array_with_a_prelude(openmpi, slurm, hosts, tmp_path):
+    (tmp_path / "prelude").write_text("export MPI_GT_MINE=1\necho the prelude was here\n")
+    size = ["--hosts", "2", "--ranks-per-host", "2", "--array", "3,7", "--prelude", "prelude"]
+    options = ["--iterations", "10", "--quiet", "--seed", "%a"]
+    job = submitted(slurm, hosts, openmpi, *size, "--", "run", *options, cwd=tmp_path)
+    slurm.wait_for_all()
+    for task in (3, 7):
+        assert facts(tmp_path / "runs" / f"{job}-{task}")["config"]["seed"] == task
+        assert "the prelude was here" in (tmp_path / f"mpi-gt-{job}-{task}.log").read_text()
+
+
+@pytest.mark.parametrize(("name", "launcher"), [("openmpi", "pmix"), ("mpich", "pmi2")])
+def test_submit_a_heterogeneous_job(
+    name, launcher, request, slurm, hosts, log, reference, tmp_path
+):
+    mpi = request.getfixturevalue(name)
+    size = ["--hosts", "1+2", "--ranks-per-host", "4+2", "--launcher", launcher]
+    job = submitted(slurm, hosts, mpi, *size, "--", "run", *OPTIONS, "--out", "run", cwd=tmp_path)
+    slurm.wait_for_all()
+    assert sorted(facts(tmp_path / "run")["hosts"]) == ["h1"] * 4 + ["h2"] * 2 + ["h3"] * 2, log(
+        job
+    )
+    assert_same_bits(tmp_path / "run", reference(*OPTIONS))
+
+
+def test_submit_a_run_by_srun_that_is_queued_again(openmpi, slurm, hosts, log, reference, tmp_path):
+    size = ["--hosts", "4", "--ranks-per-host", "2", "--requeue", "--launcher", "srun"]
+    job = submitted(slurm, hosts, openmpi, *size, "--", "run", *LONG, cwd=tmp_path)
+    run = tmp_path / "runs" / job
+    wait_until(lambda: iteration(run) >= 40, 60, "iteration 40")
+    slurm("scancel", "--batch", "--signal=USR1", job)
+    assert slurm.wait(job) == "COMPLETED", log(job)
+    assert slurm.show(job)["Restarts"] == "1", log(job)
+    assert_same_bits(run, reference(*LONG))
 
 
 @pytest.mark.parametrize("over", ["seeds", "algorithms"])

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from mpi_gt.launchers import brands
-from mpi_gt.launchers.brands import BRANDS, UNKNOWN, brand_of_version
-from mpi_gt.launchers.mpirun import detect_brand, launch
+from mpi_gt.launchers.brands import BRANDS, UNKNOWN, Wanted, brand_of_version
+from mpi_gt.launchers.mpirun import launch
+from mpi_gt.launchers.programs import detect_brand
 
 # what `mpirun --version` prints
 VERSIONS = {
@@ -18,6 +19,7 @@ VERSIONS = {
     "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: b44796a)\n"
     "Copyright 2003-2026, Intel Corporation.\n": "intelmpi",
     "mpiexec.hydra: not found\n": "unknown",
+    "mpiexec version 1.2.12 revision 7ab\n/opt/cray/pals/1.2.12/bin/mpiexec": "craympich",
 }  # fmt: skip
 
 
@@ -34,20 +36,44 @@ def two_cores(monkeypatch):
 
 
 def test_only_open_mpi_knows_the_flags_of_open_mpi(two_cores):
-    assert BRANDS["openmpi"].local_flags(2) == ["--oversubscribe"]
-    assert BRANDS["openmpi"].local_flags(4) == ["--oversubscribe", "--bind-to", "none"]
-    for brand in (BRANDS["mpich"], BRANDS["intelmpi"], UNKNOWN):
-        assert brand.local_flags(4) == []
+    assert BRANDS["openmpi"].flags(Wanted(2, 2)) == ["--oversubscribe"]
+    assert BRANDS["openmpi"].flags(Wanted(4, 4)) == ["--oversubscribe", "--bind-to", "none"]
+    for name in ("mpich", "intelmpi", "craympich"):
+        assert BRANDS[name].flags(Wanted(4, 4)) == []
+    assert UNKNOWN.flags(Wanted(4, 4)) == []
 
 
-def test_the_flags_of_a_hostfile():
+def test_the_flags_of_a_hostfile(two_cores):
+    slots = {"h1": 1, "h2": 1}
     for name, flags in {
         "openmpi": "--hostfile h --map-by slot:OVERSUBSCRIBE --bind-to none -x MPI_GT_HOSTS",
         "mpich": "-f h",
         "intelmpi": "-machinefile h -genvall",
+        "craympich": "--ppn 3 --hostfile h",
     }.items():
-        given = BRANDS[name].hostfile_flags(Path("h"), True, {"MPI_GT_HOSTS": "2", "USER": "u"})
-        assert given == flags.split()
+        wanted = Wanted(6, 3, slots, Path("h"), ("MPI_GT_HOSTS",))
+        assert BRANDS[name].flags(wanted) == flags.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        ("", "--bind-to none"),
+        ("--mca btl self,tcp", "--bind-to none"),
+        ("--bind-to core", ""),
+        ("-bind-to=core", ""),
+        ("--map-by ppr:4:numa", ""),
+        ("--report-bindings --rankfile r", ""),
+    ],
+)
+def test_who_places_the_ranks_himself_gets_no_binding_of_ours(words, flags, two_cores):
+    wanted = Wanted(6, 3, {"h1": 3, "h2": 3}, Path("h"), (), tuple(words.split()))
+    assert BRANDS["openmpi"].flags(wanted) == ["--hostfile", "h", *flags.split()]
+
+
+def test_hosts_with_enough_cores_are_bound_as_the_mpi_wants(two_cores):
+    wanted = Wanted(4, 2, {"h1": 2, "h2": 2}, Path("h"))
+    assert BRANDS["openmpi"].flags(wanted) == ["--hostfile", "h"]
 
 
 def test_ranks_that_wait_let_others_run_where_cores_are_few(two_cores):
@@ -90,7 +116,7 @@ def test_an_mpirun_that_looks_for_its_programs_on_the_path(tmp_path, monkeypatch
         (folder / name).write_text(text)
         (folder / name).chmod(0o700)
     assert detect_brand(folder / "mpirun").name == "intelmpi"
-    monkeypatch.setattr("mpi_gt.launchers.mpirun.find_mpirun", lambda: folder / "mpirun")
+    monkeypatch.setattr("mpi_gt.launchers.programs.find_mpirun", lambda: folder / "mpirun")
     monkeypatch.delenv("I_MPI_THREAD_YIELD", raising=False)
     assert launch(["doctor"], 5000, None) == 1  # no rank was started that leaves an exit code
     assert said.read_text().startswith("3 -n 5000 ")

@@ -15,6 +15,10 @@ from mpi_gt.launchers.detect import detect_launch, is_launched, without_step
         ({"PMI_SIZE": "8", "PMI_RANK": "1", "MPI_LOCALNRANKS": "8", "I_MPI_HYDRA_UUID": "0279"},
          "Intel MPI's mpirun", 8, 1),
         ({"PMI_SIZE": "8", "PMI_RANK": "1", "SLURM_STEP_NUM_TASKS": "8"}, "srun --mpi=pmi2", 8, 1),
+        ({"PMI_SIZE": "8", "PMI_RANK": "1", "PALS_RANKID": "1"}, "Cray MPICH's mpiexec", 8, 1),
+        ({"PMI_SIZE": "8", "PMI_RANK": "1", "PALS_RANKID": "1", "SLURM_STEP_NUM_TASKS": "8"},
+         "srun --mpi=cray_shasta", 8, 1),
+        ({"PMI_SIZE": "8", "PMI_RANK": "1", "FLUX_TASK_RANK": "1"}, "flux run", 8, 1),
         ({"PMIX_RANK": "2", "SLURM_STEP_NUM_TASKS": "8"}, "srun --mpi=pmix", 8, 2),
         ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8"}, "srun", 8, 5),
         ({"PMIX_RANK": "2"}, "a PMIx launcher", None, 2),
@@ -42,7 +46,7 @@ def test_a_batch_script_or_a_terminal_is_no_rank():
 def test_a_command_in_the_shell_of_an_interactive_step(rank):
     """`srun --mpi=pmix bash`, then `mpi-gt run -n 2`: no rank, and mpirun must not think so."""
     env = {**rank, "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "1", "PMIX_MCA_psec": "native"}
-    for words in (["run", "-n", "2"], ["run", "-n2"], ["doctor", "-n=4"]):
+    for words in (["run", "-n", "2"], ["run", "-n2"], ["doctor", "-n=4"], ["scale", "-n", "1,2"]):
         assert not is_launched(words, env)
     for words in (["run"], ["run", "-n", "1"], ["submit", "--", "run", "-n", "2"], ["run", "--no"]):
         assert is_launched(words, env)

@@ -7,6 +7,7 @@ from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 from mpi_gt.launchers.brands import BRANDS
 from mpi_gt.launchers.hostfile import hostfile_text, parse_hosts, read_hostfile
+from mpi_gt.launchers.srun import Srun
 
 HOSTFILES = sorted(
     path for path in (ROOT_OF_REPOSITORY / "hostfiles").iterdir() if path.suffix != ".md"
@@ -43,7 +44,11 @@ def test_a_line_a_rank_counts_them(kind, tmp_path):
     file.write_text("h1\nh1\n\nh2  # one only\n")
     hosts = read_hostfile(file, BRANDS[kind])
     assert hosts.slots == {"h1": 2, "h2": 1}
-    settled = hosts.with_slots(BRANDS[kind], tmp_path)
+    if kind == "craympich":  # its mpiexec takes one number for all hosts
+        with pytest.raises(UserError, match="same number of slots"):
+            hosts.settled(BRANDS[kind], 3, tmp_path)
+        return
+    settled = hosts.settled(BRANDS[kind], 3, tmp_path)
     if kind == "openmpi":  # to which `h2` means as many ranks as h2 has cores
         assert "h2 slots=1" in settled.path.read_text()
     assert read_hostfile(settled.path, BRANDS[kind]).slots == hosts.slots
@@ -66,11 +71,9 @@ def test_bad_host_lists(hosts, kind, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_flags_for_several_hosts(tmp_path):
+def test_the_hostfile_of_srun_has_a_line_per_rank(tmp_path):
     file = tmp_path / "hosts"
-    file.write_text(hostfile_text({"h1": 2, "h2": 2}, "openmpi"))
-    hosts = read_hostfile(file, BRANDS["openmpi"])
-    words = " ".join(hosts.flags(BRANDS["openmpi"], 4, {"PYTHONPATH": "x", "HOME": "y"}))
-    assert words == f"--hostfile {file} --bind-to none -x PYTHONPATH"
-    assert "--map-by slot:OVERSUBSCRIBE" in " ".join(hosts.flags(BRANDS["openmpi"], 5, {}))
-    assert hosts.flags(BRANDS["mpich"], 5, {"PYTHONPATH": "x"}) == ["-f", str(file)]
+    file.write_text("h1:1\nh2:2\n")
+    hosts = read_hostfile(file, BRANDS["mpich"])
+    settled = hosts.settled(Srun(library=BRANDS["mpich"]), 5, tmp_path)
+    assert settled.path.read_text().split() == ["h1", "h2", "h2", "h1", "h2"]

@@ -45,3 +45,9 @@ def test_another_build_is_refused(monkeypatch):
     monkeypatch.setenv(BUILD, "0.0.1 abc")
     with pytest.raises(UserError, match=r"the command is mpi-gt 0\.0\.1 abc"):
         require_same_build()
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0")
+    monkeypatch.setenv("SLURM_LOCALID", "3")  # of the shell in which mpirun was called
+    with pytest.raises(UserError):
+        require_same_build()
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1")
+    require_same_build()  # the first rank of this host looks

@@ -1,16 +1,13 @@
-"""The claims of the paper about its experiments, judged by paired differences over seeds."""
+"""The claims of the paper about its experiments, and about variance reduction."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..algorithms import display_name
-
-Array = NDArray[Any]
+from .judging import Array, Measured, Verdict, judge
 
 OURS = "gt-adaptive"
 # the methods that the paper compares with, in its first and in its second family of experiments;
@@ -26,169 +23,132 @@ BEGINNING = 0.05  # the first twentieth of the iterations
 HALF = 0.5
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """A claim with its verdict and, of all its comparisons, the one that decided."""
+class Field:
+    """The methods of a comparison: the label of each for a metric, and its stepsize.
 
-    claim: str
-    verdict: str  # holds, does not hold, or not decided
-    measure: str  # the difference that was measured, with the other method's name
-    estimate: float | None = None
-    interval: tuple[float, float] | None = None  # 95%, of the mean paired difference over seeds
-    against: str | None = None
-    differences: dict[str, Any] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)  # methods of the claim that did not run
-
-
-class Measured:
-    """Metrics of every algorithm in metrics.csv, with shape (iterations, seeds)."""
+    Where stepsizes are tuned, a method has the one that is best for the metric.
+    """
 
     def __init__(
-        self, rows: Iterable[Mapping[str, Any]], metrics: tuple[str, ...] = ("loss", "gap")
+        self,
+        labels: Mapping[str, Mapping[str, str]] | None = None,
+        stepsizes: Mapping[str, str] | None = None,
     ) -> None:
-        self._metrics = metrics
-        cells: dict[str, dict[int, list[tuple[float, ...]]]] = {}
-        for row in rows:
-            seeds = cells.setdefault(row["algorithm"], {}).setdefault(int(row["iteration"]), [])
-            seeds.append(tuple(float(row[metric]) for metric in metrics))
-        self.labels = list(cells)
-        self._iterations = {label: np.array(sorted(by_t)) for label, by_t in cells.items()}
-        self._values = {
-            label: np.array([by_t[t] for t in sorted(by_t)]) for label, by_t in cells.items()
-        }
+        self._labels = labels  # of each method by metric; None: a method's name is its label
+        self._stepsizes = stepsizes or {}
 
-    def tail(self, label: str, metric: str) -> Array:
-        """Return, per seed, the mean over the last fifth of the logged iterations."""
-        values = self._column(label, metric)
-        return values[-math.ceil(len(values) / 5) :].mean(axis=0)
+    def label(self, name: str, metric: str) -> str:
+        """Return the label of a method in the comparison of a metric."""
+        return name if self._labels is None else self._labels[metric].get(name, name)
 
-    def early(self, label: str, metric: str, share: float, log: bool = False) -> Array:
-        """Return, per seed, the mean (of the log10) over the first `share` of the iterations."""
-        iterations = self._iterations[label]
-        chosen = (iterations > 0) & (iterations <= max(share * iterations[-1], iterations[1]))
-        values = self._column(label, metric)[chosen]
-        return (np.log10(values) if log else values).mean(axis=0)
-
-    def _column(self, label: str, metric: str) -> Array:
-        column: Array = self._values[label][:, :, self._metrics.index(metric)]
-        return column
+    def shown(self, ours: str, other: str, metric: str) -> str:
+        """Return the other method for display, with the stepsizes of both if they are known."""
+        labels = [self.label(name, metric) for name in (ours, other)]
+        known = [self._stepsizes[label] for label in labels if label in self._stepsizes]
+        return display_name(other) + (f" (lr {known[0]} and {known[1]})" if known[1:] else "")
 
 
-def paired(ours: Array, theirs: Array) -> tuple[float, tuple[float, float] | None]:
-    """Return the mean difference over seeds and its 95% interval (None for a single seed)."""
-    from scipy.special import stdtrit
+class Contest:
+    """Comparisons of Algorithm 1 with others: always the difference Algorithm 1 minus another."""
 
-    difference = ours - theirs
-    mean, count = float(difference.mean()), len(difference)
-    if count < 2:
-        return mean, None
-    half = float(stdtrit(count - 1, 0.975)) * float(difference.std(ddof=1)) / math.sqrt(count)
-    return mean, (mean - half, mean + half)
+    def __init__(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        field: Field,
+        metrics: tuple[str, ...] = ("loss", "gap"),
+    ) -> None:
+        self._measured = Measured(rows, metrics)
+        self._field = field
 
-
-def judge(
-    claim: str,
-    measure: str,
-    smaller: Callable[[str], tuple[Array, Array]],
-    others: Iterable[str],
-    missing: Iterable[str] = (),
-) -> Verdict:
-    """Judge the claim that the first of `smaller(other)` is below the second, for all others.
-
-    The claim holds if all intervals lie below zero and no method is missing; it does not hold if
-    one interval lies above zero. Its estimate is that of the comparison that speaks most strongly
-    against it. `measure` names the difference, with {other} in the place of the other method.
-    """
-    missing = list(missing)
-    results = {other: paired(*smaller(other)) for other in others}
-    if not results:
-        measure = measure.format(other="the other method")
-        return Verdict(claim, "not decided", measure, missing=missing)
-    spans = {other: span for other, (_, span) in results.items() if span is not None}
-    above = [other for other, span in spans.items() if span[0] > 0]
-    if above:
-        verdict, against = "does not hold", max(above, key=lambda other: spans[other][0])
-    elif len(spans) < len(results):
-        verdict, against = "not decided", max(results, key=lambda other: results[other][0])
-    else:
-        against = max(spans, key=lambda other: spans[other][1])
-        verdict = "holds" if spans[against][1] < 0 and not missing else "not decided"
-    measure = measure.format(other=display_name(against))
-    estimate, interval = results[against]
-    differences = {
-        other: {"estimate": mean, "interval": None if span is None else list(span)}
-        for other, (mean, span) in results.items()
-    }
-    return Verdict(claim, verdict, measure, estimate, interval, against, differences, missing)
-
-
-def judge_all(rows: Iterable[Mapping[str, Any]], regression: bool) -> list[dict[str, Any]]:
-    """Judge the claims of the paper's numerical examples, for Huber regression or a dataset."""
-    measured = Measured(rows)
-    ran = measured.labels if OURS in measured.labels else []
-
-    def verdict(
+    def judge(
+        self,
         claim: str,
         measure: str,
+        metric: str,
         names: Iterable[str],
-        smaller: Callable[[str], tuple[Array, Array]],
+        value: Callable[[Measured, str], Array],
+        above: bool = False,
     ) -> Verdict:
-        missing = [name for name in names if name not in ran]
-        return judge(claim, measure, smaller, [name for name in names if name in ran], missing)
+        """Judge whether Algorithm 1 is below (or above) the named methods in value(label)."""
+        labels = {name: self._field.label(name, metric) for name in (OURS, *names)}
+        ran = [name for name, label in labels.items() if label in self._measured.labels]
+        others = [name for name in names if name in ran] if OURS in ran else []
 
-    def ends_below(claim: str, metric: str, names: Iterable[str]) -> Verdict:
-        return verdict(
+        def values(other: str) -> tuple[Array, Array]:
+            return value(self._measured, labels[OURS]), value(self._measured, labels[other])
+
+        return judge(
             claim,
-            f"mean {metric} over the last fifth, Algorithm 1 minus {{other}}",
-            names,
-            lambda other: (measured.tail(OURS, metric), measured.tail(other, metric)),
+            f"{measure}, {display_name(OURS)} minus {{other}}",
+            values,
+            others,
+            [name for name in labels if name not in ran],
+            above,
+            lambda other: self._field.shown(OURS, other, metric),
         )
 
+    def at_the_end(
+        self, claim: str, metric: str, names: Iterable[str], what: str = "", above: bool = False
+    ) -> Verdict:
+        """Judge the mean over the last fifth."""
+        return self.judge(
+            claim,
+            f"mean {what or metric} over the last fifth",
+            metric,
+            names,
+            lambda measured, label: measured.tail(label, metric),
+            above,
+        )
+
+
+def judge_all(
+    rows: Iterable[Mapping[str, Any]], regression: bool, field: Field | None = None
+) -> list[dict[str, Any]]:
+    """Judge the claims of the paper's numerical examples, for Huber regression or a dataset."""
+    contest = Contest(rows, field or Field())
     rivals = REGRESSION if regression else CLASSIFICATION
     loss = "loss" if regression else "training loss"
+    at_the_end = contest.at_the_end
     verdicts = [
-        ends_below(f"Algorithm 1 ends with the smallest {loss}", "loss", rivals),
-        ends_below("Algorithm 1 ends with the smallest optimality gap", "gap", rivals),
+        at_the_end(f"Algorithm 1 ends with the smallest {loss}", "loss", rivals),
+        at_the_end("Algorithm 1 ends with the smallest optimality gap", "gap", rivals),
     ]
     if regression:
         verdicts += [
-            verdict(
+            contest.judge(
                 "DSGD and Momentum DSGD are faster at the beginning",
-                "mean loss over the first twentieth, {other} minus Algorithm 1",
+                "mean loss over the first twentieth",
+                "loss",
                 DESCENT,
-                lambda other: (
-                    measured.early(other, "loss", BEGINNING),
-                    measured.early(OURS, "loss", BEGINNING),
-                ),
+                lambda measured, label: measured.early(label, "loss", BEGINNING),
+                above=True,
             ),
-            ends_below("DSGD and Momentum DSGD end with a larger loss", "loss", DESCENT),
-            ends_below("DSGD and Momentum DSGD end with a larger optimality gap", "gap", DESCENT),
-            verdict(
+            at_the_end("DSGD and Momentum DSGD end with a larger loss", "loss", DESCENT),
+            at_the_end("DSGD and Momentum DSGD end with a larger optimality gap", "gap", DESCENT),
+            contest.judge(
                 "the two adaptive methods with diminishing steps are slower",
-                "mean log10 gap over the first half, Algorithm 1 minus {other}",
+                "mean log10 gap over the first half",
+                "gap",
                 ADAPTIVE,
-                lambda other: (
-                    measured.early(OURS, "gap", HALF, log=True),
-                    measured.early(other, "gap", HALF, log=True),
-                ),
+                lambda measured, label: measured.early(label, "gap", HALF, log=True),
             ),
         ]
     return [asdict(verdict) for verdict in verdicts]
 
 
-def judge_network(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def judge_network(
+    rows: Iterable[Mapping[str, Any]], field: Field | None = None
+) -> list[dict[str, Any]]:
     """Judge on a network what the paper claims on its datasets, and the accuracy on test rows."""
-    rows = list(rows)
-    measured = Measured(rows, (TESTED,))
-    ran = measured.labels if OURS in measured.labels else []
-    accuracy = judge(
+    rows, field = list(rows), field or Field()
+    accuracy = Contest(rows, field, (TESTED,)).at_the_end(
         "Algorithm 1 ends with the highest accuracy on test rows",
-        "mean accuracy on test rows over the last fifth, {other} minus Algorithm 1",
-        lambda other: (measured.tail(other, TESTED), measured.tail(OURS, TESTED)),
-        [name for name in CLASSIFICATION if name in ran],
-        [name for name in CLASSIFICATION if name not in ran],
+        TESTED,
+        CLASSIFICATION,
+        "accuracy on test rows",
+        above=True,
     )
-    return [*judge_all(rows, regression=False), asdict(accuracy)]
+    return [*judge_all(rows, regression=False, field=field), asdict(accuracy)]
 
 
 def judge_variance_reduction(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -9,11 +9,9 @@ import numpy as np
 from ..algorithms import full_name, told_apart
 from ..algorithms.compressed.base import Compressed
 from ..config import RunConfig
-from .claims import Array, Measured, judge
+from .judging import Array, Measured, judge
 
 VARIANT = "compressed"
-AGAINST = ("bytes", "seconds")
-"""The costs that the figure of the variant has the gap against."""
 LEVELS = {"1e-4": 1e-4, "1e-6": 1e-6}
 """The gaps at which the costs of the methods are compared, with their names."""
 FREE = ("bfloat16", "8 bits", "4 bits")
@@ -89,51 +87,26 @@ def costs_of(rows: Sequence[Mapping[str, Any]], label: str) -> dict[str, Any]:
 
 
 def cost_table(
-    costs: Mapping[str, Mapping[str, Any]],
-    seconds: Mapping[str, float],
-    compressors: Mapping[str, str],
+    costs: Mapping[str, Mapping[str, Any]], compressors: Mapping[str, str]
 ) -> Iterator[str]:
-    """Give the lines of the table of costs, and a sentence about the time per iteration."""
-    plain = compressors.get(PLAIN)
-    base = costs.get(plain or "")
+    """Give the lines of the table of costs.
+
+    Times are not among them: those of launches one after the other are no comparison.
+    """
+    base = costs.get(compressors.get(PLAIN, ""))
     short = told_apart(list(costs))
     reached = "".join(f" to a gap of {level} |" for level in LEVELS)
-    yield (
-        f"| method | bytes, all nodes, one seed | times fewer than none |{reached} "
-        "time per iteration / none |"
-    )
-    yield "|---|---|---|" + "---|" * len(LEVELS) + "---|"
+    yield f"| method | bytes, all nodes, one seed | times fewer than none |{reached}"
+    yield "|---|---|---|" + "---|" * len(LEVELS)
     for label, cost in costs.items():
         cells = [full_name(short[label]).replace("|", r"\|"), f"{cost['bytes'] / 1e6:,.1f} MB"]
         cells.append(f"{base['bytes'] / cost['bytes']:.1f}" if base else "")
         for level in LEVELS:
             spent = cost["reached"][level]
-            text = spent and f"{spent['bytes'] / 1e6:,.1f} MB, {spent['seconds']:.1f} s"
-            cells.append(text or "not reached")
-        cells.append(f"{seconds[label] / seconds[plain]:.2f}" if base and plain else "")
+            cells.append(f"{spent['bytes'] / 1e6:,.1f} MB" if spent else "not reached")
         yield f"| {' | '.join(cells)} |"
     yield ""
-    yield _on_time(seconds, compressors)
-
-
-def _on_time(seconds: Mapping[str, float], compressors: Mapping[str, str]) -> str:
-    """Say with which compressors an iteration took longer than without."""
-    plain = seconds.get(compressors.get(PLAIN, ""))
-    if plain is None:
-        return "The method without compression did not run: nothing to compare the times with."
-    ratios = {
-        name: seconds[label] / plain
-        for name, label in compressors.items()
-        if name != PLAIN and label in seconds
-    }
-    sides = {
-        "slower": [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio > 1],
-        "faster": [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio <= 1],
-    }
-    text = "; ".join(f"{side} with {', '.join(sides[side]) or 'none'}" for side in sides)
-    return (
-        f"**Time**: beside the same method with `compress=none`, an iteration was {text}. These "
-        "are launches one after the other on one machine, so the ratios are rough, and no network "
-        "is in them: `mpi-gt bench --compress` takes turns, `mpi-gt predict --compress` takes the "
-        "latency and bandwidth of yours."
+    yield (
+        "What that saves in time depends on the network: `mpi-gt bench --compress` measures it by "
+        "turns, `mpi-gt predict --compress` takes the latency and bandwidth of yours."
     )

@@ -9,7 +9,7 @@ import numpy as np
 from ..algorithms import display_name
 from ..config import RunConfig
 from ..errors import UserError
-from .claims import Array, Measured, judge
+from .judging import Array, Measured, judge
 
 VARIANT = "networks"
 AGAINST = ("iteration", "bytes")

@@ -1,30 +1,27 @@
 """Studies: experiments that are read from TOML files, one run per algorithm."""
 
 import contextlib
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import full_name
-from ..algorithms.budget import Budget, Cost
-from ..config import RunConfig, options_of_table, parse_toml
-from ..display.console import counted, on_terminal
-from ..display.progress import StudyBar
+from ..algorithms.stepsizes import with_stepsize
+from ..config import RunConfig, options_of_table
+from ..display.console import counted
 from ..display.results import length_of
 from ..errors import Diverged, UserError
-from ..files import read_json
+from ..files import parse_toml, read_json
 from ..rundir.layout import OWN_NAMES, remove_run
 from ..rundir.lock import claim
-from ..rundir.metrics_csv import read_last_row
 from ..rundir.run_json import require_facts
 from ..spec import nearest, split_list
 from ..trial import cut_methods
 from .networks import configs_of
+from .progress import StudyProgress
 from .tables import read_result, write_results
+from .tuning import Tuning, make_tuning
 
 OF_THE_PAPER = ("huber", "a9a", "covertype", "mnist")
 EXPERIMENTS = (*OF_THE_PAPER, "mnist-mlp")
@@ -34,6 +31,7 @@ LITERAL = "literal"
 DECISIVE = (
     "problem",
     "algorithm",
+    "algorithms",
     "graph",
     "weights",
     "matchings",
@@ -43,6 +41,8 @@ DECISIVE = (
     "seed",
     "log_every",
     "dtype",
+    "reproducible",
+    "channel",
     "x1",
     "n",
     "stacked",
@@ -59,10 +59,11 @@ class Study:
     runs: dict[str, RunConfig]  # by algorithm
     quick: bool
     command: str  # the command that reproduces it
-    changed: str  # the options that differ from those of the experiment's file
+    changed: str  # the decisive options that differ from those of the experiment's file
     variant: str = LITERAL
     criterion: str = ""  # by which the stepsizes were chosen; "": they are the paper's
     overwrite: bool = False  # run all algorithms again
+    tuning: Tuning | None = None  # also judge each method at its own best stepsize
 
     @property
     def regression(self) -> bool:
@@ -104,7 +105,12 @@ def _table(name: str) -> dict[str, Any]:
 
 
 def make_study(
-    name: str, variant: str, quick: bool, overrides: Mapping[str, Any], out: str | None
+    name: str,
+    variant: str,
+    quick: bool,
+    overrides: Mapping[str, Any],
+    out: str | None,
+    tuned: bool = False,
 ) -> Study:
     """Build a study from the file of its experiment; `overrides` replace options of the file."""
     if name not in EXPERIMENTS:
@@ -127,7 +133,7 @@ def make_study(
     own = options_of_table(table, f"{name}.toml")
     options = {**own, **overrides}
     different = [key for key in overrides if key != "data_dir" and overrides[key] != own.get(key)]
-    changed = ", ".join(f"{key} = {overrides[key]}" for key in different)
+    changed = ", ".join(f"{key} = {overrides[key]}" for key in different if key in DECISIVE)
     flags = [_flag(key, overrides[key]) for key in different]
     config = RunConfig.of(options)
     words = [variant] * (variant != LITERAL) + ["quick"] * quick
@@ -136,18 +142,67 @@ def make_study(
         raise UserError("--out needs the name of a directory")
     directory = Path(out or Path("runs", f"reproduce-{name}{suffix}"))
     choice = [f"--variant {variant}"] * (variant != LITERAL) + ["--quick"] * quick
+    choice += ["--tuned"] * tuned
     command = " ".join(["mpi-gt reproduce", name, *choice, *flags])
     methods = _methods(config) if networks is None else configs_of(networks, config, overrides)
     runs = {
-        label: replace(
-            own_config,
-            out=str(directory / "".join(c if c.isalnum() or c in "-_" else "-" for c in label)),
-            quiet=True,
-            overwrite=True,
-        )
+        label: replace(own_config, out=_folder(directory, label), quiet=True, overwrite=True)
         for label, own_config in list(methods.items())[: cut_methods(len(methods))]
     }
-    return Study(name, title, directory, runs, quick, command, changed, variant, criterion)
+    study = Study(name, title, directory, runs, quick, command, changed, variant, criterion)
+    return _with_tuning(study, networks is not None) if tuned else study
+
+
+def _folder(directory: Path, label: str) -> str:
+    """Return the run directory of a method."""
+    return str(directory / "".join(c if c.isalnum() or c in "-_." else "-" for c in label))
+
+
+def _with_tuning(study: Study, several_networks: bool) -> Study:
+    """Return the study with a search of stepsizes; raise UserError where that has no meaning."""
+    if study.criterion:
+        raise UserError(f"{study.name} has tuned stepsizes already: {study.criterion}")
+    if several_networks or study.budgeted:
+        raise UserError(
+            f"--tuned is for the claims of the paper: the variant {study.variant} is not about them"
+        )
+    return replace(study, tuning=make_tuning(study.runs, study.directory / "tuning"))
+
+
+def tuned_study(study: Study) -> tuple[Study, dict[str, dict[str, str]]]:
+    """Return the study with each method at its best stepsizes, once they are found.
+
+    Also return the label of each method by criterion: the best stepsize for the loss may be
+    another than that for the gap.
+    """
+    assert study.tuning is not None
+    directory, runs = study.directory / "tuned", {}
+    labels: dict[str, dict[str, str]] = {}
+    for metric, best in study.tuning.best().items():
+        labels[metric] = {}
+        for name, lr in best.items():
+            label = with_stepsize(name, lr)
+            spec = with_stepsize(study.tuning.methods[name], lr)
+            runs[label] = replace(study.runs[name], algorithm=spec, out=_folder(directory, label))
+            labels[metric][name] = label
+    ordered = {
+        label: config
+        for name in study.runs
+        for label, config in runs.items()
+        if label in {each.get(name) for each in labels.values()}
+    }
+    title = f"{study.title}, tuned"
+    return replace(study, title=title, directory=directory, runs=ordered, tuning=None), labels
+
+
+def stages(study: Study) -> Iterator[Study]:
+    """Give what is to run, one after the other: each follows from the results of those before."""
+    yield study
+    if study.tuning is not None:
+        for number, config in study.tuning.rounds():
+            title = f"{study.title}: stepsizes, round {number}"
+            yield replace(study, title=title, runs={f"stepsizes, round {number}": config})
+        yield replace(tuned_study(study)[0], directory=study.directory)
 
 
 def _methods(config: RunConfig) -> dict[str, RunConfig]:
@@ -179,103 +234,27 @@ def _is_done(config: RunConfig) -> bool:
     if facts.get("exit_code") not in (0, Diverged.exit_code):
         return False
     wanted = asdict(config)
-    facts = read_result(directory)
+    several = config.algorithms is not None
+    facts = require_facts(directory, ("config", "summary")) if several else read_result(directory)
     for key in DECISIVE:
-        if facts["config"].get(key) != wanted[key]:
+        found = facts["config"].get(key, getattr(RunConfig, key))  # former versions had fewer
+        if found != wanted[key]:
             raise UserError(
-                f"{config.out} holds a run with {key} = {facts['config'].get(key)}, not "
-                f"{wanted[key]}; give another --out, or --overwrite to run it all again"
+                f"{config.out} holds a run with {key} = {found}, not {wanted[key]}; give another "
+                "--out, or --overwrite to run it all again"
             )
     return True
 
 
-def begin_study(study: Study) -> list[str]:
-    """Return the algorithms to run, in a directory that is claimed; remove runs to overwrite."""
+def begin_study(study: Study) -> None:
+    """Remove the runs to overwrite, in a directory that is claimed."""
     if study.overwrite:
-        for config in study.runs.values():
-            remove_run(Path(config.out or ""))
-    return study.pending()
-
-
-class StudyProgress:
-    """The progress of a study and its present algorithm, on standard error and in progress.log."""
-
-    def __init__(self, study: Study, pending: list[str], quiet: bool) -> None:
-        self._study = study
-        self._pending = pending
-        self._quiet = quiet
-        self._began = time.monotonic()
-        self._done = 0
-        self._total = sum(map(self._units, pending))
-        self._next_line = 0.0
-        self._log = (study.directory / "progress.log").open("a", encoding="utf-8")
-        show_bar = not quiet and on_terminal()
-        self._bar = StudyBar(study.title, self._total) if show_bar else None
-
-    def begin(self, label: str) -> None:
-        """Announce the next algorithm, and remove the measurements of an unfinished run of it."""
-        self._label = label
-        self._name = full_name(label)
-        self._size = self._units(label)
-        (Path(self._study.runs[label].out or "") / "metrics.csv").unlink(missing_ok=True)
-        number = self._pending.index(label) + 1
-        self._line(f"{self._name} ({number} of {len(self._pending)}): started")
-        if self._bar:
-            self._bar.begin(label, self._size)
-
-    def refresh(self) -> None:
-        """Show the iteration that the ranks have reached; the front end calls this now and then."""
-        last = read_last_row(Path(self._study.runs[self._label].out or ""))
-        iteration = self._reached(last)
-        if self._bar:
-            self._bar.update(iteration, self._done + iteration)
-        share = (self._done + iteration) / self._total
-        if time.monotonic() >= self._next_line and share > 0:
-            self._next_line = time.monotonic() + 10
-            spent = time.monotonic() - self._began
-            self._line(
-                f"{self._name} {self._shown(iteration)}; {100 * share:.0f}% of all, "
-                f"{spent:.0f} s so far, about {spent / share - spent:.0f} s left"
-            )
-
-    def _units(self, label: str) -> int:
-        """Return the iterations of an algorithm; of a budget, in thousandths of it."""
-        config = self._study.runs[label]
-        return config.iterations if config.budget is None else 1000
-
-    def _shown(self, reached: int) -> str:
-        if self._study.budgeted:
-            return f"{reached / 10:.0f}% of its budget"
-        return f"iteration {reached}/{self._size}"
-
-    def _reached(self, last: Mapping[str, str]) -> int:
-        """Return how far the present algorithm is by its last row, in the same units."""
-        budget = self._study.runs[self._label].budget
-        if budget is None:
-            return int(last.get("iteration") or 0)
-        limit = Budget.of(budget)
-        spent = Cost(int(last.get("gradients") or 0), int(last.get("bytes") or 0))
-        return min(1000, int(1000 * limit.share(spent)))
-
-    def end(self) -> None:
-        """Announce that the present algorithm is done."""
-        self._done += self._size
-        if self._bar:
-            self._bar.update(self._size, self._done)
-        self._line(f"{self._name}: done")
-
-    def close(self) -> None:
-        """Remove the bar and close progress.log."""
-        if self._bar:
-            self._bar.end()
-        with contextlib.suppress(OSError):
-            self._log.close()
-
-    def _line(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # a full disk: the runs will say so
-            print(f"{time.strftime('%H:%M:%S')} {text}", file=self._log, flush=True)
-        if not self._quiet and self._bar is None:
-            print(f"{self._study.name}: {text}", file=sys.stderr, flush=True)
+        folders = [Path(config.out or "") for config in study.runs.values()]
+        if study.tuning is not None:
+            folders += [*study.directory.glob("tuning/*"), *study.directory.glob("tuned/*")]
+        for folder in folders:
+            if folder.is_dir():
+                remove_run(folder)
 
 
 def run_study(
@@ -321,18 +300,31 @@ def _run_pending(
     study: Study, execute: Callable[[RunConfig, Callable[[], None]], int], quiet: bool
 ) -> int:
     with claim(study.directory):
-        pending = begin_study(study)
-        progress = StudyProgress(study, pending, quiet)
-        try:
-            for label in pending:
-                progress.begin(label)
-                code = execute(study.runs[label], progress.refresh)
-                if code not in (0, Diverged.exit_code):
-                    return code
-                progress.end()
-        finally:
-            progress.close()
+        begin_study(study)
+        for stage in stages(study):
+            code = _run_stage(stage, execute, quiet)
+            if code not in (0, Diverged.exit_code):
+                return code
         return report(study, quiet)
+
+
+def _run_stage(
+    stage: Study, execute: Callable[[RunConfig, Callable[[], None]], int], quiet: bool
+) -> int:
+    pending = stage.pending()
+    if not pending:
+        return 0
+    progress = StudyProgress(stage, pending, quiet)
+    try:
+        for label in pending:
+            progress.begin(label)
+            code = execute(stage.runs[label], progress.refresh)
+            if code not in (0, Diverged.exit_code):
+                return code
+            progress.end()
+    finally:
+        progress.close()
+    return 0
 
 
 def report(study: Study, quiet: bool) -> int:

@@ -1,31 +1,30 @@
 """The results of a finished study: figure, tables and claims."""
 
-import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import plots
-from ..algorithms import full_name
+from ..display.console import counted
 from ..errors import UserError
 from ..plots.metrics import draw_study
 from ..rundir.atomic import write_csv, write_json, write_text
-from ..rundir.metrics_csv import COLUMNS, METRICS, read_rows
+from ..rundir.metrics_csv import COLUMNS, METRICS, SUBOPTIMALITY, read_rows
 from ..rundir.run_json import planned_iterations, require_facts
 from ..rundir.summary import mean_of, tail_by_seed
-from ..spec import split
 from . import networks
-from .claims import REDUCED, TESTED, judge_all, judge_network, judge_variance_reduction
+from .claims import REDUCED, TESTED, Field, judge_all, judge_network, judge_variance_reduction
 from .compression import (
-    AGAINST,
     VARIANT,
     compressors_of,
     cost_table,
     costs_of,
     judge_compression,
 )
+from .markdown import claim_table, method_table, stepsize_of
+from .tuning import CRITERIA, CRITERION, GRID, grid_table
 
 if TYPE_CHECKING:
     from .study import Study
@@ -62,32 +61,53 @@ def _require_complete(path: Path, rows: list[dict[str, str]], facts: Mapping[str
                 )
 
 
+class Results:
+    """The rows and facts of the finished runs of a study."""
+
+    def __init__(self, study: "Study") -> None:
+        self.columns: tuple[str, ...] = (*COLUMNS, TESTED) if study.criterion else COLUMNS
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.rows: list[dict[str, str]] = []
+        found = {}
+        for label, config in study.runs.items():
+            path = Path(config.out or "") / "metrics.csv"
+            self.runs[label] = read_result(path.parent)
+            found[label] = read_rows(path)
+            _require_complete(path, found[label], self.runs[label])
+        if all(SUBOPTIMALITY in row for rows in found.values() for row in rows):
+            self.columns = (*self.columns, SUBOPTIMALITY)
+        for label, own in found.items():
+            # the combined table has the columns that all methods have
+            kept = [{name: row.get(name, "") for name in self.columns} for row in own]
+            self.rows += [{**row, "algorithm": label} for row in kept]
+        diverged = {label for label, run in self.runs.items() if run["exit_code"]}
+        self.sound = {label: run for label, run in self.runs.items() if label not in diverged}
+        self.sound_rows = [row for row in self.rows if row["algorithm"] not in diverged]
+        self.summary = {
+            label: {"error": run["error"], "algorithm": run["config"]["algorithm"]}
+            if label in diverged
+            else _summary(self.rows, label, run)
+            for label, run in self.runs.items()
+        }
+
+    @property
+    def stepsizes(self) -> dict[str, str]:
+        """The stepsize of each method by label, for display."""
+        return {label: stepsize_of(run["config"]["algorithm"]) for label, run in self.runs.items()}
+
+
 def write_results(study: "Study") -> list[Path]:
     """Write metrics.csv, summary.json, summary.md, claims.json and figure.png and .pdf."""
-    rows: list[dict[str, str]] = []
-    results = {}
-    columns = (*COLUMNS, TESTED) if study.criterion else COLUMNS
-    for label, config in study.runs.items():
-        directory = Path(config.out or "")
-        results[label] = read_result(directory)
-        own = read_rows(directory / "metrics.csv")
-        _require_complete(directory / "metrics.csv", own, results[label])
-        # the combined table has the columns that all methods have
-        kept = [{name: row.get(name, "") for name in columns} for row in own]
-        rows += [{**row, "algorithm": label} for row in kept]
+    results = Results(study)
     target = study.directory
-    write_csv(target / "metrics.csv", columns, rows)
-    diverged = {label for label, run in results.items() if run["exit_code"]}
-    summary = {
-        label: {"error": run["error"]} if label in diverged else _summary(rows, label, run)
-        for label, run in results.items()
-    }
-    sound = [row for row in rows if row["algorithm"] not in diverged]
-    claims = _claims(study, sound)
+    write_csv(target / "metrics.csv", results.columns, results.rows)
+    claims = _claims(study, results.sound_rows, Field(None, results.stepsizes))
     costs: dict[str, Any] = {}
     if study.variant == VARIANT:
-        costs = {label: costs_of(sound, label) for label in results if label not in diverged}
-    first, last = next(iter(results.values())), max(r["finished"] for r in results.values())
+        costs = {label: costs_of(results.sound_rows, label) for label in results.sound}
+    again = None if study.tuning is None else Tuned(study)
+    runs = results.runs
+    first, last = next(iter(runs.values())), max(run["finished"] for run in runs.values())
     write_json(
         target / "summary.json",
         {
@@ -101,25 +121,75 @@ def write_results(study: "Study") -> list[Path]:
             "graph": first["graph"],
             "finished": last,
             "problem": first.get("problem", {}),
-            "methods": summary,
+            "methods": results.summary,
             **({"costs": costs} if costs else {}),
+            **({"tuned": again.facts} if again else {}),
         },
     )
-    write_text(target / "claims.json", json.dumps(claims, indent=2) + "\n")
-    sound_runs = {label: run for label, run in results.items() if label not in diverged}
-    extra = _second_table(study, sound, sound_runs, costs)
-    write_text(target / "summary.md", _markdown(study, summary, claims, extra))
+    write_json(
+        target / "claims.json",
+        {"claims": claims, **({"tuned": again.claims} if again else {})},
+    )
+    extra = _second_table(study, results.sound_rows, results.sound, costs)
+    text = _markdown(study, results.summary, claims, extra, again)
+    write_text(target / "summary.md", text)
     written = [
         target / name for name in ("metrics.csv", "summary.json", "summary.md", "claims.json")
     ]
-    if plots.available():
-        drawn, warning = plots.try_to_draw(
-            lambda: draw_study(target, study.title, study.note, _costs_drawn(study), TESTED)
-        )
-        written += drawn
-        if warning:
-            print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
+    written += _draw(study, results.stepsizes)
+    if again:
+        write_csv(again.study.directory / "metrics.csv", again.results.columns, again.results.rows)
+        written += [
+            again.study.directory / "metrics.csv",
+            *_draw(again.study, again.results.stepsizes),
+        ]
     return written
+
+
+def _draw(study: "Study", stepsizes: Mapping[str, str]) -> list[Path]:
+    """Draw the figure of a study, if that can be done; print a warning if it fails."""
+    if not plots.available():
+        return []
+    drawn, warning = plots.try_to_draw(
+        lambda: draw_study(
+            study.directory, study.title, study.note, stepsizes, _costs_drawn(study), TESTED
+        )
+    )
+    if warning:
+        print(f"mpi-gt: warning: {warning}", file=sys.stderr, flush=True)
+    return drawn
+
+
+class Tuned:
+    """The same study with each method at its own best stepsizes."""
+
+    def __init__(self, study: "Study") -> None:
+        from .study import tuned_study
+
+        assert study.tuning is not None
+        self.study, labels = tuned_study(study)
+        self.results = Results(self.study)
+        self.tuning = study.tuning
+        self.best = study.tuning.best()
+        self.scores = study.tuning.scores()
+        self.claims = _claims(study, self.results.sound_rows, Field(labels, self.results.stepsizes))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What summary.json says of it."""
+        config = self.tuning.config
+        grid = {
+            label: [{"lr": lr, **own[lr]} for lr in sorted(own)]
+            for label, own in self.scores.items()
+        }
+        return {
+            "criterion": CRITERION,
+            "seeds": config.seeds,
+            "seed": config.seed,
+            "stepsizes": self.best,
+            "grid": grid,
+            "methods": self.results.summary,
+        }
 
 
 def _second_table(
@@ -130,31 +200,28 @@ def _second_table(
 ) -> list[str]:
     """Return the lines of the table that some variants have below that of the methods."""
     if costs:
-        seconds = {label: runs[label]["seconds_per_iteration"] for label in costs}
-        return ["", *cost_table(costs, seconds, compressors_of(study.runs))]
+        return ["", *cost_table(costs, compressors_of(study.runs))]
     if study.variant == networks.VARIANT:
         graphs = {label: run["graph"] for label, run in runs.items()}
         return ["", *networks.network_table(rows, graphs)]
     return []
 
 
-def _claims(study: "Study", rows: list[dict[str, str]]) -> list[dict[str, Any]]:
+def _claims(study: "Study", rows: list[dict[str, str]], field: Field) -> list[dict[str, Any]]:
     """Judge the claims about this variant; about most of them they are the paper's."""
     if study.variant == VARIANT:
         return judge_compression(rows, compressors_of(study.runs))
     if study.variant == networks.VARIANT:
         return networks.judge_networks(rows)
     if study.criterion and all(row[TESTED] for row in rows):
-        return judge_network(rows)
+        return judge_network(rows, field)
     if REDUCED in study.runs and not study.criterion:
         return judge_variance_reduction(rows)
-    return judge_all(rows, study.regression)
+    return judge_all(rows, study.regression, field)
 
 
 def _costs_drawn(study: "Study") -> tuple[str, str] | None:
     """Return what the figure has the gap against; None for the figure of the paper."""
-    if study.variant == VARIANT:
-        return AGAINST
     if study.variant == networks.VARIANT:
         return networks.AGAINST
     return ("gradients", "bytes") if study.budgeted else None
@@ -163,7 +230,8 @@ def _costs_drawn(study: "Study") -> tuple[str, str] | None:
 def _summary(rows: list[dict[str, str]], label: str, run: Mapping[str, Any]) -> dict[str, Any]:
     """Return mean and range over seeds of the tail metrics, and time and bytes per iteration."""
     row: dict[str, Any] = {"algorithm": run["config"]["algorithm"]}
-    for metric in (*METRICS, *((TESTED,) if TESTED in rows[0] else ())):
+    further = [name for name in (TESTED, SUBOPTIMALITY) if name in rows[0]]
+    for metric in (*METRICS, *further):
         values = tail_by_seed(rows, label, metric)
         if values:
             row[metric] = {"mean": mean_of(list(values)), "min": min(values), "max": max(values)}
@@ -182,6 +250,7 @@ def _markdown(
     summary: Mapping[str, Any],
     claims: list[dict[str, Any]],
     extra: list[str],
+    again: Tuned | None,
 ) -> str:
     ours = study.variant in (VARIANT, networks.VARIANT) or study.criterion
     theirs = not (REDUCED in study.runs or ours)
@@ -189,75 +258,45 @@ def _markdown(
         f"**{study.title}** ({study.note}). Mean over seeds and, in brackets, range over seeds of "
         "the mean over the last fifth of the logged iterations." + _note_on_stepsizes(study),
         "",
-        *_method_table(summary, bool(study.criterion)),
+        *method_table(summary),
         *extra,
+    ]
+    if again:
+        lines += ["", *_tuned_part(again)]
+    heading = "claim of the paper" if theirs else "claim"
+    lines += [
         "",
-        "Differences are paired over seeds, with 95% intervals. Each row shows the comparison that "
-        "decides the verdict: the one that speaks most strongly against the claim."
+        "Differences are paired over seeds, with 95% intervals of Student's t, and with those of a "
+        "bootstrap over seeds where their ends differ by more than a tenth of the width. Each row "
+        "shows the pair that decides, the one that speaks most strongly against the claim, and why."
         + _note_on_gtadam(summary),
         "",
-        *_claim_table(claims, "claim of the paper" if theirs else "claim"),
+        *claim_table(claims, heading, again.claims if again else None),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _tuned_part(again: Tuned) -> Iterator[str]:
+    """Give the lines about the search of stepsizes and the runs with the best ones."""
+    config = again.tuning.config
+    yield (
+        f"**{again.study.title}**: each method at its own best stepsizes of a common grid, two per "
+        f"decade from {GRID.replace('..', ' to ')}, wider where the best was at its edge. They "
+        f"have {CRITERION}, on {counted(config.seeds, 'other seed')} (from {config.seed} on). A "
+        "claim about the loss is judged at the stepsizes that are best for the loss, one about the "
+        "gap at those that are best for the gap."
+    )
+    yield ""
+    yield from method_table(again.results.summary)
+    for metric in CRITERIA:
+        yield ""
+        yield from grid_table(again.scores, again.best, metric)
 
 
 def _note_on_stepsizes(study: "Study") -> str:
     return f" The stepsizes: {study.criterion}." if study.criterion else ""
 
 
-def _stepsize(row: Mapping[str, Any]) -> str:
-    """Return the stepsize of a method's specification."""
-    _, options = split(row["algorithm"])
-    return str(options.get("lr", "default"))
-
-
-def _method_table(summary: Mapping[str, Any], tuned: bool = False) -> Iterator[str]:
-    def span(row: Mapping[str, Any], metric: str, digits: str) -> str:
-        cell = row[metric]
-        return f"{cell['mean']:{digits}} [{cell['min']:{digits}}, {cell['max']:{digits}}]"
-
-    counted = any("iterations" in row for row in summary.values())  # by a budget
-    tested = tuned and all(TESTED in row or "error" in row for row in summary.values())
-    yield (
-        "| method |" + " stepsize |" * tuned + " loss | gap | ‖∇f(x̄)‖² | consensus |"
-        + " accuracy on test rows |" * tested
-        + " time per iteration | bytes per iteration (all nodes, one seed) |"
-        + " iterations |" * counted
-    )  # fmt: skip
-    yield "|---|---|---|---|---|---|---|" + "---|" * (counted + tuned + tested)
-    for label, row in summary.items():
-        name = full_name(label).replace("|", r"\|")  # a bar would end the cell
-        if "error" in row:
-            rest = " |" * (counted + tuned + tested)
-            yield f"| {name} | diverged: {row['error']} | | | | | |" + rest
-            continue
-        yield (
-            f"| {name} |"
-            + f" {_stepsize(row)} |" * tuned
-            + f" {span(row, 'loss', '.6g')} | "
-            + " | ".join(span(row, metric, ".2e") for metric in ("gap", "grad_norm2", "consensus"))
-            + (f" | {span(row, TESTED, '.4f')}" if tested else "")
-            + f" | {row['seconds_per_iteration'] * 1e6:.0f} µs "
-            f"| {row['bytes_per_iteration']:,.0f} |"
-            + (f" {row['iterations']} |" if counted else "")
-        )
-
-
 def _note_on_gtadam(summary: Mapping[str, Any]) -> str:
     methods = {label.partition(":")[0] for label in summary}
     return " The paper makes no claim about GTAdam." if "gtadam" in methods else ""
-
-
-def _claim_table(claims: Iterable[Mapping[str, Any]], heading: str) -> Iterator[str]:
-    yield f"| {heading} | verdict | measured |"
-    yield "|---|---|---|"
-    for claim in claims:
-        if claim["against"] is None:
-            measured = "no such method ran"
-        elif claim["interval"] is None:
-            measured = f"{claim['measure']}: one seed, no interval"
-        else:
-            low, high = claim["interval"]
-            span = f"{claim['estimate']:.2e}, 95% interval [{low:.2e}, {high:.2e}]"
-            measured = f"{claim['measure']}: {span}"
-        yield f"| {claim['claim']} | **{claim['verdict']}** | {measured} |"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mpi_gt.reproduce.claims import Measured, judge, judge_all, judge_variance_reduction, paired
+from mpi_gt.reproduce.claims import judge_all, judge_variance_reduction
+from mpi_gt.reproduce.judging import Measured, judge, paired
 
 
 def test_paired_interval_by_hand():

@@ -32,7 +32,7 @@ def test_every_network_has_a_run_a_row_and_a_line(small):
     methods = json.loads((small / "summary.json").read_text())["methods"]
     assert list(methods) == list(study.runs)
     assert (small / "figure.png").stat().st_size > 10_000
-    assert len(json.loads((small / "claims.json").read_text())) == 3
+    assert len(json.loads((small / "claims.json").read_text())["claims"]) == 3
     assert "claim of the paper" not in text
 
 

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from support import FIGURES, finish, start
+from support import FIGURES, finish, json_files, start
 
 from mpi_gt.cli.main import main
 from mpi_gt.config import to_arguments
@@ -76,10 +76,11 @@ def table(path):
 def test_output(small):
     for name in ("figure.png", "figure.pdf", "summary.json", "summary.md", "claims.json"):
         assert (small / name).stat().st_size > 200
+    assert {"run.json", "summary.json", "claims.json"} <= set(json_files(small))
     rows = table(small / "metrics.csv")
     assert len(rows) == 7 * 3 * 21
     assert list(dict.fromkeys(row["algorithm"] for row in rows)) == HUBER
-    claims = json.loads((small / "claims.json").read_text())
+    claims = json.loads((small / "claims.json").read_text())["claims"]
     assert len(claims) == 6
     for each in claims:
         assert each["verdict"] in ("holds", "does not hold", "not decided")
@@ -176,7 +177,9 @@ def test_under_both_launchers(openmpi, call, tmp_path):
     for name in ("gt-adaptive", "dsgd"):
         outputs = [tmp_path / way / name / "final.npz" for way in ("child", "ranks")]
         assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    verdicts = [json.loads((tmp_path / w / "claims.json").read_text()) for w in ("child", "ranks")]
+    verdicts = [
+        json.loads((tmp_path / w / "claims.json").read_text())["claims"] for w in ("child", "ranks")
+    ]
     assert verdicts[0] == verdicts[1]
 
 
@@ -248,10 +251,10 @@ def test_a_method_that_diverges_is_reported_beside_the_others(tmp_path):
     for _ in range(2):  # the second call finds all of it done
         assert main([*words, "--out", str(tmp_path)]) == 3
     text = (tmp_path / "summary.md").read_text()
-    assert "| Algorithm 1 (gt-adaptive) | diverged" in text
+    assert "| Algorithm 1 (gt-adaptive) | 1e308 |  | diverged" in text
     assert "GTAdam" not in text
     assert "changed: " in text
-    claims = json.loads((tmp_path / "claims.json").read_text())
+    claims = json.loads((tmp_path / "claims.json").read_text())["claims"]
     assert {claim["verdict"] for claim in claims} == {"not decided"}
     assert (tmp_path / "figure.png").exists()
 

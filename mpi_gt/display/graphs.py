@@ -1,9 +1,10 @@
 """The table of a graph for the terminal."""
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .console import console
+from .console import console, counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,6 +43,17 @@ def show_graph(name: str, weights: str | None, network: "Network") -> None:
     console(sys.stdout).print(table)
     if network.changes:
         console(sys.stdout).print(_layers(network))
+
+
+def placement_sentence(facts: Mapping[str, Any]) -> str:
+    """Return the facts of a placement in one line."""
+    what = "arcs" if facts.get("directed") else "edges"
+    layers = f" of all {facts['layers']} layers" if "layers" in facts else ""
+    hosts = counted(facts["hosts"], "host")
+    if facts["hosts"] == 1:
+        return f"placement: {hosts}, so that no {what[:-1]} is between hosts"
+    cut = f"{facts['between_hosts']:,} of {facts['edges']:,} {what}{layers} between hosts"
+    return f"placement: {hosts}, {cut} ({facts['in_rank_order']:,} in rank order)"
 
 
 def describe_rates(network: "Network", digits: int) -> str:

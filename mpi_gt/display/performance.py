@@ -158,7 +158,7 @@ def show_scale(rows: list[dict[str, Any]], directory: Path) -> None:
             "network",
             highlight=False,
         )
-    for name in ("scale.json", "scale.csv", "scale.png"):
+    for name in ("scale.json", "scale.csv", "scale.columns.json", "scale.png"):
         if (directory / name).exists():
             output.print(f"wrote {directory / name}", markup=False, highlight=False, soft_wrap=True)
 

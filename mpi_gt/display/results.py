@@ -1,4 +1,4 @@
-"""The tables of a finished run, a comparison, a sweep, a graph and a list of runs."""
+"""The tables of a finished run, a comparison and a sweep."""
 
 import sys
 from collections.abc import Mapping
@@ -150,22 +150,3 @@ def _at_end(swept: dict[str, Any], metric: str) -> bool:
     """Return whether the best stepsize is the smallest or the largest that was tried."""
     tried, best = swept["lr"], swept[f"best_{metric}"]
     return bool(best) and len(tried) > 1 and best["lr"] in (min(tried), max(tried))
-
-
-def show_runs(runs: list[dict[str, str]]) -> None:
-    """Show a table with one row per run, and below it the note on each run that has one."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    for name in runs[0]:
-        if name != "note":
-            table.add_column(name, overflow="fold")
-    for run in runs:
-        table.add_row(*(Text(cell) for name, cell in run.items() if name != "note"))
-    output = console(sys.stdout)
-    output.print(table)
-    for run in runs:
-        if run["note"]:
-            note = f"{run['run']}: {run['note']}"
-            output.print(note, markup=False, highlight=False, soft_wrap=True)

@@ -20,6 +20,7 @@ LABELS = {
     "loss": r"loss  $f(\bar x)$",
     "gap": r"optimality gap  $\|\nabla f(\bar x)\|^2 + \frac{1}{n}\sum_i\|x_i - \bar x\|^2$",
 }
+STUDIED = {**LABELS, SUBOPTIMALITY: r"loss  $f(\bar x) - f^*$"}
 
 ACROSS = {
     "iteration": "iteration",
@@ -167,20 +168,27 @@ def draw_study(
     directory: Path,
     title: str,
     note: str,
+    stepsizes: Mapping[str, str],
     costs: Sequence[str] | None = None,
     tested: str = "",
 ) -> list[Path]:
     """Draw figure.png and figure.pdf in the layout of the paper: loss and optimality gap.
 
-    With two `costs`, such as gradients and bytes, it is the gap only, against each of them. Where
-    all runs have the column `tested`, it is loss, gap and that accuracy, against iterations and
-    bytes.
+    Where f* is known, the loss is f - f*: in f itself one sees nothing once the methods are close
+    to it. The legend has the stepsize of each label in `stepsizes`. With two `costs`, such as
+    gradients and bytes, it is the gap only, against each of them. Where all runs have the column
+    `tested`, it is loss, gap and that accuracy, against iterations and bytes.
     """
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
     legends = _study_legends(list(runs))
-    panels = [[("loss", "iteration"), ("gap", "iteration")]]
+    for label, stepsize in stepsizes.items():
+        if f"lr {stepsize}" not in legends[label]:  # of a method that runs twice, it is there
+            legends[label] += f", lr {stepsize}"
+    known = all(row.get(SUBOPTIMALITY) for rows in runs.values() for row in rows)
+    loss = SUBOPTIMALITY if known else "loss"
+    panels = [[(loss, "iteration"), ("gap", "iteration")]]
     if costs is not None:
         panels = [[("gap", cost) for cost in costs]]
     elif tested and all(row.get(tested) for rows in runs.values() for row in rows):
@@ -198,7 +206,7 @@ def draw_study(
             line.set_markersize(4)
             points = len(line.get_xdata())
             line.set_markevery((number * points // 60, max(1, points // 8)))
-        finish_axes(axes, ACROSS[across], LABELS.get(metric, "accuracy on test rows"))
+        finish_axes(axes, ACROSS[across], STUDIED.get(metric, "accuracy on test rows"))
         ends = [float(line.get_xdata()[-1]) for line in axes.lines]
         if across == "bytes" and max(ends) > DECADE * min(ends) > 0:
             # else the cheapest methods share the first millimetres

@@ -10,6 +10,7 @@ from . import plain, save
 from .compression import draw_stages
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*", "h")
+MOST_CELLS = 128  # rows of the traffic matrix; with more ranks, each row is a group of them
 
 
 def draw_bench(path: Path, bench: Mapping[str, Any]) -> list[Path]:
@@ -91,6 +92,26 @@ COLOURS = {
 }
 
 
+def traffic_matrix(profile: Mapping[str, Any], cells: int = MOST_CELLS) -> tuple[Any, int]:
+    """Return the vector bytes per iteration from each node (row) to each, and the nodes per row.
+
+    With more nodes than `cells`, a row or column is a group of them. Former versions wrote the
+    whole matrix into profile.json, which has a list of (from, to, bytes) now.
+    """
+    nodes = len(profile["bytes_by_rank"])
+    if "traffic_edges" in profile:
+        edges = np.array(profile["traffic_edges"], dtype=np.int64).reshape(-1, 3)
+        sources, targets, sent = edges.T
+    else:
+        whole = np.array(profile["traffic"])
+        sources, targets = np.nonzero(whole)
+        sent = whole[sources, targets]
+    group = -(-nodes // cells)
+    matrix = np.zeros((-(-nodes // group),) * 2)
+    np.add.at(matrix, (sources // group, targets // group), sent / max(1, profile["iterations"]))
+    return matrix, group
+
+
 def draw_profile(path: Path, profile: Mapping[str, Any], histogram: tuple[Any, Any]) -> list[Path]:
     """Draw profile.png: phases by rank, histogram of iteration times, bytes between nodes."""
     from matplotlib.figure import Figure
@@ -137,9 +158,10 @@ def draw_profile(path: Path, profile: Mapping[str, Any], histogram: tuple[Any, A
     spread.set_title("time per iteration")
     spread.legend(fontsize=8)
 
-    matrix = np.array(profile["traffic"], dtype=float) / max(1, profile["iterations"])
+    matrix, group = traffic_matrix(profile)
     shown = np.ma.masked_equal(matrix, 0)
-    image = traffic.imshow(shown, cmap="viridis", vmin=0)
+    ends = -0.5, group * len(matrix) - 0.5
+    image = traffic.imshow(shown, cmap="viridis", vmin=0, extent=(*ends, *ends[::-1]))
     traffic.set(xlabel="to node", ylabel="from node", title="vector bytes per iteration")
     for axis in (traffic.xaxis, traffic.yaxis):
         axis.get_major_locator().set_params(integer=True)

@@ -1,10 +1,12 @@
 """The directories on the page: everything in them that can be read, and notes on the rest."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..algorithms import full_name
 from ..errors import UserError
 from ..files import mistake, read_json
 from ..rundir.curves import Curve, read_curves
@@ -45,6 +47,18 @@ class ReportedDirectory:
             value = value.get(key) if isinstance(value, dict) else None
         return value if isinstance(value, dict) else {}
 
+    def name_of(self, algorithm: str) -> str:
+        """Return the full name of an algorithm in metrics.csv, with its stepsize."""
+        # former versions list the options as text in the identity of the run
+        known = self.table("options", "algorithm", algorithm, "options")
+        lr = (known or self.table("identity", "algorithm", algorithm)).get("lr")
+        given = algorithm.rpartition(":")[2]
+        if any(option.startswith("lr=") for option in given.split(",")) or not isinstance(
+            lr, int | float | str
+        ):
+            return full_name(algorithm)
+        return full_name(f"{algorithm}{',' if '=' in given else ':'}lr={lr}")
+
 
 def read_directories(paths: Iterable[Path]) -> list[ReportedDirectory]:
     """Read all directories; a name that two of them share is replaced by the path."""
@@ -54,6 +68,18 @@ def read_directories(paths: Iterable[Path]) -> list[ReportedDirectory]:
         _read(path, name if names.count(name) == 1 else str(path))
         for path, name in zip(chosen, names, strict=True)
     ]
+
+
+def files_of(path: Path) -> list[tuple[str, int, int]]:
+    """Return name, size and time of all files that the page about a directory is made of."""
+    names = ("metrics.csv", *(f"{part}.json" for part in PARTS))
+    found = []
+    with suppress(OSError, UserError):  # a file may go while it is looked at
+        for file in (directory / name for directory in _expand(path) for name in names):
+            if file.exists():
+                facts = file.stat()
+                found.append((str(file), facts.st_size, facts.st_mtime_ns))
+    return found
 
 
 def _expand(path: Path) -> list[Path]:
@@ -84,12 +110,13 @@ def _read(path: Path, name: str) -> ReportedDirectory:
         if not file.exists():
             continue
         try:
-            directory.parts[part] = read_json(file)
+            content = read_json(file)
+            if part == "claims" and isinstance(content, dict):  # of former versions, the bare list
+                content = [*content["claims"], *map(_at_best_stepsize, content.get("tuned", []))]
+            directory.parts[part] = content
         except UserError as error:
             reason = str(error).removeprefix(f"cannot read {file}")
             directory.troubles.append(f"{file.name} cannot be read{reason}")
-    directory.curves, troubles = read_curves(path / "metrics.csv", name)
-    directory.troubles += troubles
     run = directory.parts.get("run")
     if isinstance(run, dict):
         if wrong := mistake(run, FACTS):
@@ -103,4 +130,12 @@ def _read(path: Path, name: str) -> ReportedDirectory:
         directory.troubles.append("run.json is not a table of facts")
     else:
         directory.status = "finished" if directory.parts else "unknown"
+    growing = directory.status in ("running", "stale")
+    directory.curves, troubles = read_curves(path / "metrics.csv", name, growing)
+    directory.troubles += troubles
     return directory
+
+
+def _at_best_stepsize(claim: dict[str, Any]) -> dict[str, Any]:
+    """Return a claim that was judged a second time, with that in its text."""
+    return {**claim, "claim": f"{claim['claim']}, each method at its best stepsize"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..plots.performance import traffic_matrix
 from .curves import numbers
 
 Figure = dict[str, Any]
@@ -20,7 +21,6 @@ PHASES = {
     "exchange": "#ee8866",
     "unattributed": "#999999",
 }
-MOST_CELLS = 128  # rows of the traffic matrix; with more ranks, each row is a group of them
 
 
 def text(value: Any) -> str:
@@ -65,13 +65,12 @@ def _bar(name: str, height: Any, marker: dict[str, Any]) -> dict[str, Any]:
 
 def draw_traffic(profile: Mapping[str, Any]) -> Figure:
     """Draw the vector bytes per iteration from each rank to each other rank."""
-    matrix = np.array(profile["traffic"], dtype=float) / max(1, profile["iterations"])
-    group = -(-len(matrix) // MOST_CELLS)
-    edges = np.arange(0, len(matrix), group)
-    summed = np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
+    summed, group = traffic_matrix(profile)
+    nodes = len(profile["bytes_by_rank"])
+    begins = range(0, nodes, group)
     shown = [[value or None for value in numbers(row)] for row in summed]
-    ticks: dict[str, Any] = {"tickformat": "d", "dtick": -(-len(matrix) // 8)}  # whole ranks only
-    names = [str(i) if group == 1 else f"{i} to {min(i + group, len(matrix)) - 1}" for i in edges]
+    ticks: dict[str, Any] = {"tickformat": "d", "dtick": -(-nodes // 8)}  # whole ranks only
+    names = [str(i) if group == 1 else f"{i} to {min(i + group, nodes) - 1}" for i in begins]
     return {
         "data": [
             {

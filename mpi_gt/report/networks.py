@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def draw_graph(graph: Mapping[str, Any]) -> Figure:
     """
     pairs, directed = _pairs(graph["edge_list"])
     layers = [_pairs(layer["edge_list"]) for layer in graph.get("layers", ())]
-    place = _places(graph["nodes"], pairs, circle=bool(layers))
+    place = _places(graph["nodes"], tuple(pairs), bool(layers))
     if layers:
         drawn = [
             _links(place, *layer, COLOURS[number % len(COLOURS)], f"layer {number}")
@@ -48,8 +49,9 @@ def _pairs(text: str) -> tuple[Pairs, bool]:
     return [(int(i), int(j)) for i, j in ends], directed
 
 
-def _places(count: int, pairs: Pairs, circle: bool) -> Any:
-    """Return the place of each node."""
+@lru_cache(maxsize=16)
+def _places(count: int, pairs: tuple[tuple[int, int], ...], circle: bool) -> Any:
+    """Return the place of each node; a page that is updated asks for the same ones again."""
     import networkx as nx
 
     network = nx.Graph(pairs)

@@ -1,57 +1,46 @@
-"""The page itself: runs, curves and summary, then one section per kind of result.
+"""The page itself: curves and summary, one section per kind of result, then what ran and where.
 
 The page is one file without references to others: it needs no network, now or later.
 """
 
+import base64
+import hashlib
 import json
 import time
 from collections.abc import Iterable
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..algorithms import full_name
 from ..errors import StorageError, UserError
+from ..files import with_schema
 from ..rundir.atomic import write_atomic
-from ..rundir.curves import Curve
-from ..rundir.metrics_csv import SUBOPTIMALITY
-from .curves import page_data
+from .curves import BUDGET, page_data
 from .directories import ReportedDirectory, read_directories
-from .html import Html, badge, listed, plot, section, table, tag
-from .sections import PARTS, Figures, attempt, card, graphs
+from .html import Html, section, tag
+from .overview import curves_section, provenance, states, summary, titles
+from .sections import PARTS, Figures, attempt, graphs
 
+POLICY = (
+    "default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+    "connect-src {connects}; base-uri 'none'; form-action 'none'"
+)
 MARK = '<meta name="generator" content="mpi-gt'
-METRICS = {
-    "gap": "optimality gap",
-    "loss": "loss",
-    "grad_norm2": "‖∇f(x̄)‖²",
-    "consensus": "consensus",
-    "accuracy": "accuracy",
-    "tracking": "tracking error",
-    SUBOPTIMALITY: "f(x̄) - f*",
-}
-ACROSS = {
+SCRIPTS = ("page.js", "tables.js", "curves.js", "live.js", "start.js")
+TITLES = {
     "iteration": "iteration",
-    "seconds": "seconds",
-    "bytes": "bytes sent per seed, all nodes",
     "gradients": "sample gradients per node and seed",
+    "bytes": "bytes sent per seed, all nodes",
+    "seconds": "seconds",
 }
-SWITCHES = {
-    "across": {
-        "iteration": "iterations",
-        "seconds": "seconds",
-        "bytes": "bytes",
-        "gradients": "gradients",
-    },
-    "scale": {"log": "log", "linear": "linear"},
-    "seeds": {"mean": "mean and range", "single": "single seeds"},
-}
+"""The titles of the x axes."""
 
 
 def write_page(paths: Iterable[Path], target: Path) -> int:
     """Write the page about the directories at `paths`; return its size in bytes."""
-    bundle = _bundle()
+    bundle = read_bundle()
     _require_replaceable(target)
     page = make_page(read_directories(paths), bundle)
     content = page.encode("utf-8", errors="replace")  # the name of a file need not be valid text
@@ -67,13 +56,21 @@ def write_page(paths: Iterable[Path], target: Path) -> int:
 
 def make_page(directories: list[ReportedDirectory], bundle: str) -> str:
     """Return the page as text; `bundle` is plotly's script."""
+    sections, data = page_content(directories)
+    written = f"written {time.strftime('%Y-%m-%d %H:%M')}"
+    return fill_page("\n".join(sections.values()), data, bundle, written, policy_of(bundle))
+
+
+def page_content(
+    directories: list[ReportedDirectory], budget: int = BUDGET
+) -> tuple[dict[str, Html], dict[str, Any]]:
+    """Return the sections of the page by their ids, in order, and the data of its script.
+
+    `budget` limits the numbers of the curves.
+    """
     curves = [curve for directory in directories for curve in directory.curves]
     drawn: Figures = {}
-    middle: list[Html] = []
-    blocks, graph_figures = graphs(directories)
-    drawn.update(graph_figures)
-    if blocks:
-        middle.append(section("Graphs", tag("div", *blocks, class_="columns"), name="graphs"))
+    middle: dict[str, Html] = {}
     for part, (title, make) in PARTS.items():
         blocks = []
         for number, directory in enumerate(directories):
@@ -83,25 +80,63 @@ def make_page(directories: list[ReportedDirectory], bundle: str) -> str:
                 blocks.append(result[0])
                 drawn.update(result[1])
         if blocks:
-            middle.append(section(title, *blocks, name=part))
-    curve_data, note = page_data(curves, len(directories) > 1)
-    top = [_runs(directories), _curves(curves, note), _summary(directories)]
-    metrics = _titles(curves)
-    data = {"figures": drawn, "curves": curve_data, "metrics": metrics, "across": ACROSS}
+            middle[part] = section(title, *blocks, name=part)
+    blocks, graph_figures = graphs(directories)
+    drawn.update(graph_figures)
+    if blocks:
+        columns = tag("div", *blocks, class_="columns")
+        middle["graphs"] = section("Graphs", columns, name="graphs")
+    curve_data, note = page_data(directories, budget)
+    sections = {
+        "states": states(directories),
+        "curves": curves_section(curves, note),
+        "summary": summary(directories),
+        **middle,
+        "runs": provenance(directories),
+    }
+    data = {"figures": drawn, "curves": curve_data, "metrics": titles(curves), "across": TITLES}
+    return sections, with_schema("report", data)
+
+
+def fill_page(body: str, data: dict[str, Any], bundle: str, note: str, policy: str) -> str:
+    """Return the page with that body and data."""
+    plotly, script = _scripts(bundle)
     return _fill(
         {
             "version": __version__,
+            "policy": policy,
             "style": _file("page.css"),
-            "written": time.strftime("%Y-%m-%d %H:%M"),
-            "body": "\n".join([*top, *middle]),
-            # without "<" in it, no text from a file can end the script element
-            "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace(
-                "<", "\\u003c"
-            ),
-            "plotly": bundle.replace("</script", "<\\/script"),
-            "script": _file("page.js"),
+            "note": escape(note),
+            "body": body,
+            "data": script_json(data),
+            "plotly": plotly,
+            "script": script,
         }
     )
+
+
+def policy_of(bundle: str, connects: str = "'none'") -> str:
+    """Return the Content-Security-Policy of the page.
+
+    The browser runs its own two scripts only, and fetches nothing, or from `connects`.
+    """
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in _scripts(bundle))
+    return POLICY.format(hashes=hashes, connects=connects)
+
+
+def _scripts(bundle: str) -> tuple[str, str]:
+    """Return plotly's script and the page's own, as they stand in the page."""
+    return bundle.replace("</script", "<\\/script"), "\n".join(map(_file, SCRIPTS))
+
+
+def script_json(data: Any) -> str:
+    """Return data as JSON in ASCII; without "<" in it, no text from a file can end a script."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _fill(pieces: dict[str, str]) -> str:
@@ -120,7 +155,7 @@ def _file(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _bundle() -> str:
+def read_bundle() -> str:
     """Return plotly's script, which its Python package contains."""
     try:
         from plotly.offline import get_plotlyjs
@@ -140,81 +175,3 @@ def _require_replaceable(target: Path) -> None:
             raise UserError(f"{target} exists and is not a report: give another name")
     except OSError as error:
         raise UserError(f"cannot write {target}: {error.strerror}") from None
-
-
-def _runs(directories: list[ReportedDirectory]) -> Html:
-    cards = [card(directory, index) for index, directory in enumerate(directories)]
-    names = [tag("a", directory.name, href=f"#run-{i}") for i, directory in enumerate(directories)]
-    states = [Html(f"{name} {badge(f.status)}") for name, f in zip(names, directories, strict=True)]
-    overview = listed(states, class_="states") if len(directories) > 1 else ""
-    return section("Runs", overview, tag("div", *cards, class_="cards"), name="runs")
-
-
-def _titles(curves: list[Curve]) -> dict[str, str]:
-    """Return the metrics that were measured, with their titles; a problem's own by their names."""
-    measured = dict.fromkeys(metric for curve in curves for metric in curve.metrics)
-    known = {name: title for name, title in METRICS.items() if name in measured}
-    return {**known, **{name: name for name in measured if name not in METRICS}}
-
-
-def _curves(curves: list[Curve], note: str) -> Html:
-    if not curves:
-        return section("Curves", tag("p", "There are no measurements to draw."), name="curves")
-    groups = {"metric": _titles(curves), **SWITCHES}
-    switches = [_switch(name, options) for name, options in groups.items()]
-    return section(
-        "Curves",
-        tag("div", *switches, class_="switches"),
-        tag("fieldset", tag("legend", "shown"), id="shown", class_="shown"),
-        plot("curves-plot", "Metrics by method and directory", "tall"),
-        tag("p", note) if note else "",
-        name="curves",
-    )
-
-
-def _switch(name: str, options: dict[str, str]) -> Html:
-    """Return a group of native radio buttons, which the keyboard reaches."""
-    choices = [
-        Html(
-            f'<label><input type="radio" name="{name}" value="{value}"'
-            f"{' checked' if index == 0 else ''}><span>{shown}</span></label>"
-        )
-        for index, (value, shown) in enumerate(options.items())
-    ]
-    titles = {"metric": "metric", "across": "against", "scale": "scale", "seeds": "seeds"}
-    return tag("fieldset", tag("legend", titles[name]), *choices)
-
-
-def _status(directory: ReportedDirectory, algorithm: str) -> str:
-    """Return the status of one algorithm: where another diverged, it may have finished."""
-    result = directory.table("results").get(algorithm)
-    if isinstance(result, dict) and result.get("error"):
-        return "diverged"
-    return "finished" if directory.status == "diverged" and result else directory.status
-
-
-def _summary(directories: list[ReportedDirectory]) -> Html:
-    rows: list[list[Any]] = []
-    for directory in directories:
-        for curve in directory.curves:
-            seconds, sent = curve.each("seconds"), curve.each("bytes")
-            rows.append(
-                [
-                    directory.name,
-                    full_name(curve.algorithm),
-                    badge(_status(directory, curve.algorithm)),
-                    int(curve.across["iteration"][-1]),
-                    len(curve.seeds),
-                    *(curve.tail(name) for name in ("loss", "gap", "grad_norm2", "consensus")),
-                    None if seconds is None else seconds * 1e6,
-                    None if sent is None else round(sent),
-                ]
-            )
-    names = ["directory", "method", "status", "iterations", "seeds", "loss", "gap"]
-    names += ["‖∇f(x̄)‖²", "consensus", "µs per iteration", "bytes per iteration"]
-    caption = (
-        "Means over seeds and the last fifth of the logged iterations; bytes of all nodes, one "
-        "seed. Click a column heading to sort."
-    )
-    shown = table(caption, names, rows, sortable=True) if rows else tag("p", "No measurements.")
-    return section("Summary", shown, name="summary")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..algorithms import full_name
 from ..display.console import counted
+from ..display.graphs import placement_sentence
 from ..graphs import MOST_EDGES
 from ..spec import split_list
 from . import figures
@@ -44,13 +45,14 @@ def card(directory: ReportedDirectory, index: int) -> Html:
     versions = directory.table("versions")
     rows = [
         ("problem" if config else "content", title),
-        ("method", _methods(specs)),
+        ("method", _methods(directory, specs)),
         ("size", ", ".join(size) or facts.get("note")),
-        ("exchange", directory.table("exchange").get("name") or config.get("exchange")),
+        ("exchange", _exchange(directory)),
         ("channel", _channel(directory)),
         ("ranks", ", ".join(f"{count} on {host}" for host, count in ranks.items())),
+        ("placement", _placement(directory)),
         ("ranks per core", per_core if isinstance(per_core, int | float) else None),
-        ("MPI", library or ("none: all nodes in one process" if config.get("stacked") else "")),
+        ("MPI", library or ("none" if config.get("stacked") else "")),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("started", str(facts.get("started", "")).replace("T", " ")),
         ("ended", str(facts.get("finished", "")).replace("T", " ")),
@@ -70,15 +72,34 @@ def card(directory: ReportedDirectory, index: int) -> Html:
     )
 
 
+def _placement(directory: ReportedDirectory) -> str | None:
+    """Return the edges between hosts, if the run says something of them."""
+    facts = directory.table("placement")
+    try:
+        return placement_sentence(facts).partition(": ")[2] if facts else None
+    except BROKEN:
+        return None
+
+
 def _channel(directory: ReportedDirectory) -> str:
     """Return the unreliable channel of a run, and that it is emulated; "" without one."""
     spec, note = directory.table("config").get("channel"), directory.table("channel").get("note")
     return f"{spec} ({note})" if note else ""
 
 
-def _methods(specs: Any) -> str:
-    """Return the full names of the methods in a list of specifications."""
-    return ", ".join(map(full_name, split_list(str(specs)))) if specs else ""
+def _exchange(directory: ReportedDirectory) -> Any:
+    """Return the exchange of a run; a stacked one has none, whatever its configuration says."""
+    config = directory.table("config")
+    if config.get("stacked"):
+        return "none: stacked, all nodes in one process"
+    return directory.table("exchange").get("name") or config.get("exchange")
+
+
+def _methods(directory: ReportedDirectory, specs: Any) -> str:
+    """Return the full names of the methods of a run; of its specifications, if it lists no more."""
+    labels = list(directory.table("options", "algorithm"))
+    labels = labels or (split_list(str(specs)) if specs else [])
+    return ", ".join(map(directory.name_of, labels))
 
 
 def warnings(directory: ReportedDirectory) -> list[str]:
@@ -95,7 +116,7 @@ def warnings(directory: ReportedDirectory) -> list[str]:
         lines.append(f"resumed {count}: the seconds add up several launches")
     for label, result in {**directory.table("results"), **directory.table("methods")}.items():
         if isinstance(result, dict) and result.get("error"):
-            lines.append(f"{full_name(label)} diverged: {result['error']}")
+            lines.append(f"{directory.name_of(label)} diverged: {result['error']}")
     return lines + directory.troubles
 
 

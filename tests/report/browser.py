@@ -113,7 +113,10 @@ class Browser:
         elif method == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
 
-    def open(self, page: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+    def open(
+        self, page: Path | str, width: int = 1280, height: int = 900, dark: bool = False
+    ) -> None:
+        """Open a file or an address, and wait until its figures are drawn."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -122,7 +125,8 @@ class Browser:
             mobile=width < 600,
         )
         self.set_dark(dark)
-        self.send("Page.navigate", url=page.resolve().as_uri())
+        url = page if isinstance(page, str) else page.resolve().as_uri()
+        self.send("Page.navigate", url=url)
         self.wait("document.body && document.body.dataset.drawn === 'yes'")
 
     def set_dark(self, dark: bool) -> None:
@@ -149,6 +153,14 @@ class Browser:
             if text and kind == "keyDown":
                 told["text"] = text
             self.send("Input.dispatchKeyEvent", type=kind, **told)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Move the mouse from one place to another, with its left button down."""
+        middle = tuple((a + b) / 2 for a, b in zip(start, end, strict=True))
+        steps = [("Pressed", start), ("Moved", middle), ("Moved", end), ("Released", end)]
+        for kind, (x, y) in steps:
+            told = {"x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
+            self.send("Input.dispatchMouseEvent", type=f"mouse{kind}", **told)
 
     def screenshot(self, path: Path) -> None:
         """Write a picture of the whole page, however high it is."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from browser import Browser
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +18,10 @@ def made(tmp_path_factory, openmpi, call) -> Path:
     sizes = ["--sizes", "160,16kB,160kB", "--seconds", "0.02", "--exchanges", "neighbor,p2p"]
     call(openmpi.mpi_gt("bench", "-n", "4", *sizes, "--out", "bench", "--quiet"), cwd=folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()

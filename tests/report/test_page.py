@@ -1,5 +1,7 @@
 """The page of `mpi-gt report`: from any subset of files, sound or not."""
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -11,6 +13,7 @@ import pytest
 
 import mpi_gt
 from mpi_gt.cli.main import main
+from mpi_gt.plots.performance import traffic_matrix
 from mpi_gt.report.directories import read_directories
 from mpi_gt.report.page import make_page
 from mpi_gt.rundir.curves import read_curves
@@ -47,7 +50,9 @@ def test_curves_are_the_numbers_of_metrics_csv(tmp_path):
     folder = stacked(tmp_path / "a", seeds=4, log_every=1)
     rows = read_curves(folder / "metrics.csv", "a")[0][0]
     assert rows.metrics["gap"].shape == (4, 11)
-    (curve,) = data_of(page_of(folder))["curves"]
+    data = data_of(page_of(folder))
+    assert data["schema"] == 1
+    (curve,) = data["curves"]
     told = curve["metrics"]["gap"]
     np.testing.assert_allclose(told["mean"], rows.metrics["gap"].mean(axis=0), rtol=1e-4)
     np.testing.assert_allclose(told["low"], rows.metrics["gap"].min(axis=0), rtol=1e-4)
@@ -71,7 +76,8 @@ def test_a_page_says_what_ran_and_how_it_ended(made):
     assert edges == facts["graph"]["edges"]
     matrix = np.array(figures["traffic-0"]["data"][0]["z"], dtype=float)
     profile = json.loads((made / "profile" / "profile.json").read_text())
-    np.testing.assert_allclose(np.nan_to_num(matrix) * 30, profile["traffic"])
+    np.testing.assert_allclose(np.nan_to_num(matrix), traffic_matrix(profile)[0])
+    assert np.nansum(matrix) * 30 == pytest.approx(sum(profile["bytes_by_rank"]))
     bars = sum(np.array(bar["y"]) for bar in figures["phases-0"]["data"])
     np.testing.assert_allclose(bars.mean(), profile["seconds_per_iteration"] * 1e6, rtol=1e-3)
 
@@ -92,7 +98,7 @@ def test_claims_and_audit_are_shown_with_their_verdicts(tmp_path):
         "claim": "it is the best", "verdict": "does not hold", "measure": "gap", "estimate": 0.5,
         "interval": [0.25, 0.75], "against": "dsgd",
     }  # fmt: skip
-    (folder / "claims.json").write_text(json.dumps([claim]))
+    (folder / "claims.json").write_text(json.dumps({"schema": 1, "claims": [claim]}))
     one = {"left": 3.5, "right": None, "ratio": None, "verdict": "holds"}
     forms = {"paper": {**one, "verdict": "violated"}, "corrected": {**one, "applies": False}}
     audit = {"lemmas": {"3": forms}, "theorem": forms, "corollary": forms}
@@ -122,12 +128,99 @@ def test_divergence_is_told_of_the_one_that_diverged(tmp_path):
     with pytest.raises(mpi_gt.Diverged):
         stacked(tmp_path / "a", algorithms="gt-adaptive,gt:lr=1e200")
     page = page_of(tmp_path / "a")
-    assert "distributed GT (gt) diverged:" in text_of(page)
-    table = page.partition('id="summary"')[2]
-    assert re.findall(r'<td>([^<]+)</td><td><span class="badge" data-status="(\w+)"', table) == [
-        ("Algorithm 1 (gt-adaptive)", "finished"),
-        ("distributed GT (gt)", "diverged"),
+    assert "distributed GT (gt, lr 1e+200) diverged:" in text_of(page)
+    table = page.partition('id="summary"')[2].partition("</table>")[0]
+    rows = r'<span><span>([^<]+)</span></span></div>.*?<span class="badge" data-status="(\w+)"'
+    assert re.findall(rows, table) == [
+        ("Algorithm 1 (gt-adaptive, lr 0.01)", "finished"),
+        ("distributed GT (gt, lr 1e+200)", "diverged"),
     ]
+
+
+def test_names_carry_the_stepsize_once(tmp_path):
+    methods = "gt-adaptive,gt:lr=0.02,gt:order=atc,dsgd:lr=0.03,order=atc"
+    folder = stacked(tmp_path / "a", algorithms=methods)
+    names = [
+        "Algorithm 1 (gt-adaptive, lr 0.01)",
+        "distributed GT (gt, lr 0.02)",
+        "distributed GT (gt, order atc, lr 0.01)",
+        "DSGD (dsgd, lr 0.03)",
+    ]
+    assert [curve["name"] for curve in data_of(page_of(folder))["curves"]] == names
+    facts = json.loads((folder / "run.json").read_text())
+    del facts["options"]  # as of former versions
+    (folder / "run.json").write_text(json.dumps(facts))
+    page = page_of(folder)
+    assert [curve["name"] for curve in data_of(page)["curves"]] == names
+    (folder / "run.json").unlink()
+    assert data_of(page_of(folder))["curves"][0]["name"] == "Algorithm 1 (gt-adaptive)"
+
+
+def test_a_stacked_run_says_so(tmp_path, made):
+    page = text_of(page_of(stacked(tmp_path / "a")))
+    assert "none: stacked, all nodes in one process" in page
+    assert "neighbor" not in page.partition("configuration")[0]
+    assert "stacked, all nodes" not in text_of(page_of(made / "compare"))
+
+
+def test_the_loss_is_shown_above_its_minimum_where_that_is_known(tmp_path):
+    known = stacked(tmp_path / "a")
+    unknown = stacked(tmp_path / "b", problem="huber:spread=0.5")
+    shown = {
+        name: list(data_of(page_of(*folders))["metrics"])
+        for name, folders in {"known": [known], "not": [unknown], "both": [known, unknown]}.items()
+    }
+    assert shown["known"][:2] == ["gap", "suboptimality"]
+    assert shown["known"][-1] == "loss"
+    assert shown["not"][:2] == shown["both"][:2] == ["gap", "loss"]
+    assert "suboptimality" not in shown["not"]
+    assert shown["both"][-1] == "suboptimality"
+
+
+def test_one_method_leaves_the_colours_to_the_directories(tmp_path):
+    folders = [stacked(tmp_path / name) for name in "abc"]
+    curves = data_of(page_of(*folders))["curves"]
+    assert [(curve["method"], curve["directory"]) for curve in curves] == [(0, 0), (1, 1), (2, 2)]
+    several = stacked(tmp_path / "d", algorithms="gt,gt-adaptive")
+    curves = data_of(page_of(*folders, several))["curves"]
+    assert [curve["method"] for curve in curves] == [0, 0, 0, 1, 0]
+    assert [curve["directory"] for curve in curves] == [0, 1, 2, 3, 3]
+
+
+def test_an_axis_that_no_curve_has_is_not_offered(tmp_path):
+    folder = stacked(tmp_path / "a")
+    order = re.findall(r'name="across" value="(\w+)"', page_of(folder))
+    assert order == ["iteration", "gradients", "bytes", "seconds"]
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    place = lines[0].split(",").index("gradients")  # former versions have no such column
+    cells = [line.split(",") for line in lines]
+    table = [",".join(row[:place] + row[place + 1 :]) for row in cells]
+    (folder / "metrics.csv").write_text("\n".join(table) + "\n")
+    assert 'name="across" value="gradients"' not in page_of(folder)
+
+
+def test_the_policy_names_the_scripts(tmp_path):
+    page = page_of(stacked(tmp_path / "a"), bundle="'</script>'; // naïve")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+    assert "connect-src 'none'" in policy
+
+
+def test_a_last_line_without_its_end_is_not_believed(tmp_path):
+    """Its last number may lack digits."""
+    folder = stacked(tmp_path / "a", log_every=1)
+    text = (folder / "metrics.csv").read_text()
+    (folder / "metrics.csv").write_text(text[:-2])  # not all of the last number
+    curves, troubles = read_curves(folder / "metrics.csv", "a")
+    assert curves[0].points == 10
+    assert troubles == ["metrics.csv: skipped 1 line, incomplete or not numeric"]
+    curves, troubles = read_curves(folder / "metrics.csv", "a", growing=True)
+    assert (curves[0].points, troubles) == (10, [])
 
 
 def test_torn_files_cost_only_themselves(tmp_path):
@@ -198,7 +291,7 @@ def test_text_from_files_is_escaped(tmp_path):
     page = page_of(folder)
     assert "<img" not in page
     assert "<b>a" not in page
-    assert EVIL in data_of(page)["curves"][0]["label"]
+    assert EVIL in data_of(page)["curves"][0]["name"]
 
 
 def test_a_large_study_stays_small(tmp_path):

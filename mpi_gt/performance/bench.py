@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,12 @@ from numpy.typing import NDArray
 
 from .. import machine, plots
 from ..compressors import make_compressor
+from ..display.graphs import placement_sentence
 from ..errors import UserError
-from ..graphs import build_network
+from ..graphs import IN_RANK_ORDER, build_network
 from ..plots.performance import draw_bench
-from ..rundir.atomic import write_csv, write_json
+from ..rundir.atomic import write_json
+from ..rundir.columns import Column, write_table
 from ..rundir.layout import require_free
 from . import codecs
 from .bench_plan import BenchPlan
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..comm.compressed_timing import CompressedTimer
     from ..comm.node import Node
+    from ..comm.placement import PlacedRanks
     from ..comm.timing import ExchangeTimer
 
     Timer = ExchangeTimer | FloorTimer | CompressedTimer
@@ -37,18 +41,19 @@ Array = NDArray[Any]
 
 FLOOR = "C"
 """The name, among the exchanges, of the same collective called from C."""
-COLUMNS = (
-    "graph",
-    "degree",
-    "exchange",
-    "bytes",
-    "samples",
-    "min",
-    "median",
-    "p95",
-    "p99",
-    "MB_per_s",
-)
+COLUMNS = {
+    "graph": Column("", "graph whose neighbours exchange messages"),
+    "degree": Column("1", "messages that the busiest rank receives in an exchange"),
+    "exchange": Column("", "way to exchange them; C: the same collective, called from C"),
+    "bytes": Column("bytes", "size of a message, before compression"),
+    "samples": Column("1", "samples of the time of an exchange, each as the slowest rank saw it"),
+    "min": Column("s", "shortest of them"),
+    "median": Column("s", "median of them"),
+    "p95": Column("s", "quantile 0.95 of them"),
+    "p99": Column("s", "quantile 0.99 of them"),
+    "MB_per_s": Column("MB/s", "degree * bytes / median / 1e6"),
+}
+"""The columns of bench.csv."""
 GROUP, MOST = 20, 200  # samples per check of their spread, and samples in all
 
 
@@ -58,10 +63,9 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
     Collective: every rank calls it. The other ranks return an empty dictionary.
     """
     from ..comm.collective import on_every_rank, on_root
-    from ..comm.compressed_timing import CompressedTimer
     from ..comm.exchange import EXCHANGES
     from ..comm.node import Node
-    from ..comm.timing import unavailable_reason
+    from ..comm.placement import placed_ranks
 
     if plan.n not in (None, comm.size):
         raise UserError(f"-n {plan.n} was asked for, but there are {comm.size} MPI ranks")
@@ -71,35 +75,72 @@ def run(plan: BenchPlan, comm: "MPI.Intracomm") -> dict[str, Any]:
     floor, reason = load_floor(Path(plan.out or "."), comm)
     skipped: dict[str, str] = {} if reason is None else {FLOOR: reason}
     for spec in plan.graphs:
+        make = partial(build_network, spec, None, comm.size)
+        with placed_ranks(comm, plan.place, make) as placed:
 
-        def rows(spec: str = spec) -> list[Any]:
-            network = build_network(spec, None, comm.size)
-            return [network.row(node) for node in range(comm.size)]
+            def rows(placed: "PlacedRanks" = placed) -> list[Any]:
+                network = placed.take_network()
+                assert network is not None
+                return [network.row(node) for node in range(network.nodes)]
 
-        node = Node(comm, comm.scatter(on_root(comm, rows)), EXCHANGES["neighbor"])
-        degree = max(comm.allgather(max(len(layer.sources) for layer in node.row.layers)))
-        groups = []
-        for name in plan.exchanges:
-            reason = unavailable_reason(node, EXCHANGES[name])
-            if reason is not None:
-                skipped[name] = reason
-            else:  # the floor takes turns with the exchange whose floor it is
-                groups.append([name, FLOOR] if floor and name == "neighbor" else [name])
-        if floor and "neighbor" not in plan.exchanges:
-            groups.append([FLOOR])
-        for names in groups:
-            coders = [] if names == [FLOOR] else compressors
-            for payload in plan.sizes:
-                timers = [_timer(node, name, payload, floor) for name in names]
-                coded = [
-                    CompressedTimer(node, EXCHANGES[names[0]], payload, each) for each in coders
-                ]
-                samples = measure(node, [*timers, *coded], plan.seconds)
-                stages = [stages_of(node, timer, len(samples[0])) for timer in coded]
-                if results:
-                    results.add(spec, degree, names, payload, samples, stages)
-        node.free()
+            own = placed.comm.scatter(on_root(placed.comm, rows))
+            node = Node(placed.comm, own, EXCHANGES["neighbor"])
+            if results:
+                results.place(spec, placed.facts)
+            _measure_graph(plan, spec, node, floor, compressors, results, skipped)
+            node.free()
     return on_root(comm, lambda: results.finish(skipped) if results else {}) or {}
+
+
+def _measure_graph(
+    plan: BenchPlan,
+    spec: str,
+    node: "Node",
+    floor: Any,
+    compressors: Sequence[Any],
+    results: "_Results | None",
+    skipped: dict[str, str],
+) -> None:
+    """Measure all exchanges and sizes on one graph. Collective: every rank calls it."""
+    from ..comm.compressed_timing import CompressedTimer
+    from ..comm.exchange import EXCHANGES
+    from ..comm.timing import unavailable_reason
+
+    degree = max(node.world.allgather(max(len(layer.sources) for layer in node.row.layers)))
+    groups = []
+    for name in plan.exchanges:
+        reason = unavailable_reason(node, EXCHANGES[name])
+        if reason is not None:
+            skipped[name] = reason
+        else:  # the floor takes turns with the exchange whose floor it is
+            groups.append([name, FLOOR] if floor and name == "neighbor" else [name])
+    if floor and "neighbor" not in plan.exchanges:
+        groups.append([FLOOR])
+    for names in groups:
+        coders = [] if names == [FLOOR] else compressors
+        for payload in plan.sizes:
+            if reason := _too_large(node, names[0], payload):
+                skipped[f"{names[0]}, {payload} bytes"] = reason
+                continue
+            timers = [_timer(node, name, payload, floor) for name in names]
+            coded = [CompressedTimer(node, EXCHANGES[names[0]], payload, each) for each in coders]
+            samples = measure(node, [*timers, *coded], plan.seconds)
+            stages = [stages_of(node, timer, len(samples[0])) for timer in coded]
+            if results:
+                results.add(spec, degree, names, payload, samples, stages)
+
+
+def _too_large(node: "Node", name: str, payload: int) -> str | None:
+    """Return why messages of this size from every rank to every rank cannot be measured, if so.
+
+    Collective: every rank calls it, and all get the same answer.
+    """
+    from ..comm.exchange import EXCHANGES
+    from ..comm.timing import unavailable_reason
+
+    if name == FLOOR or not EXCHANGES[name].to_all:
+        return None
+    return unavailable_reason(node, EXCHANGES[name], trial=False, payload=payload)
 
 
 def _timer(node: "Node", name: str, payload: int, floor: Any) -> "ExchangeTimer | FloorTimer":
@@ -161,6 +202,7 @@ class _Results:
         self._plan = plan
         self._rows: list[dict[str, Any]] = []
         self._compressed: list[dict[str, Any]] = []
+        self._placements: dict[str, dict[str, Any]] = {}  # by graph
         self._facts = machine.run_facts(ranks)
         self._directory = Path(plan.out or ".")
         require_free(self._directory, overwrite=True)  # it is claimed by now
@@ -172,6 +214,13 @@ class _Results:
             build_network(spec, None, nodes)
         self._total = len(plan.graphs) * len(plan.exchanges) * len(plan.sizes)
         self._shown = time.monotonic()
+
+    def place(self, graph: str, facts: dict[str, Any]) -> None:
+        """Keep the placement for a graph, unless there is but one host and its ranks in order."""
+        if facts["hosts"] > 1 or self._plan.place != IN_RANK_ORDER:
+            self._placements[graph] = facts
+        if self._plan.place != IN_RANK_ORDER and not self._plan.quiet:
+            print(f"{graph}: {placement_sentence(facts)}", file=sys.stderr, flush=True)
 
     def add(
         self,
@@ -207,15 +256,16 @@ class _Results:
             "rows": rows,
             "fits": fits_of(rows),
             "skipped": skipped,
+            **({"placements": self._placements} if self._placements else {}),
         }
-        columns: tuple[str, ...] = COLUMNS
+        columns = COLUMNS
         if coded := self._compressed:
             content |= {"compressed": coded, "pays": pays_of(coded), "codecs": codecs_of(coded)}
-            columns += codecs.COLUMNS
+            columns = {**columns, **codecs.COLUMNS}
         write_json(self._directory / "bench.json", content)
         lines = [{name: row.get(name) for name in columns} for row in (*rows, *coded)]
-        write_csv(self._directory / "bench.csv", columns, lines)
-        written = ["bench.json", "bench.csv"]
+        header = write_table(self._directory / "bench.csv", columns, lines)
+        written = ["bench.json", "bench.csv", header.name]
         if rows and plots.available():
             figure = self._directory / "bench.png"
             drawn, warning = plots.try_to_draw(lambda: draw_bench(figure, content))

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..comm import EXCHANGE_NAMES
 from ..errors import UserError
-from ..graphs import parse_layers
+from ..graphs import IN_RANK_ORDER, parse_layers
+from ..graphs.placement import parse_placement
 from ..spec import convert, integer, nearest, split_list
 from ..trial import cut_ranks, cut_seconds, cut_sizes
 from .codecs import parse_compressors, require_compressors
@@ -20,6 +21,7 @@ class BenchPlan:
 
     sizes: tuple[int, ...] = (160, 1600, 16_000, 160_000, 1_600_000)
     graphs: tuple[str, ...] = ("ring", "er:p=0.7")
+    place: str = IN_RANK_ORDER
     exchanges: tuple[str, ...] = EXCHANGE_NAMES
     compress: tuple[str, ...] = ()
     seconds: float = 0.5
@@ -62,6 +64,7 @@ class BenchPlan:
                 raise UserError(f"unknown exchange '{name}'{nearest(name, EXCHANGE_NAMES)}")
         for spec in self.graphs:
             parse_layers(spec)
+        parse_placement(self.place)
         if not self.graphs:
             raise UserError("--graphs names no graph")
         for given in self.sizes:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..launchers.mpirun import find_mpirun
+from ..errors import UserError
+from ..files import with_schema
+from ..launchers.programs import find_mpirun
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -29,8 +31,9 @@ def build_floor(directory: Path) -> None:
 
     The front end calls it: compilers are not for ranks, whose MPI may not survive a fork.
     """
-    mpirun = find_mpirun()
-    compiler = shutil.which("mpicc", path=str(mpirun.parent)) or shutil.which("mpicc")
+    compiler = shutil.which("mpicc")
+    with contextlib.suppress(UserError):  # where srun starts the ranks, there may be no mpirun
+        compiler = shutil.which("mpicc", path=str(find_mpirun().parent)) or compiler
     reason = None
     if not SOURCE.exists():
         reason = f"{SOURCE.name} is missing from this installation"
@@ -46,7 +49,9 @@ def build_floor(directory: Path) -> None:
             output = getattr(error, "stderr", None) or str(error)
             reason = f"it could not be compiled: {output.strip()[-300:]}"
     if reason is not None:
-        (directory / REASON).write_text(json.dumps({"skipped": reason}), encoding="utf-8")
+        (directory / REASON).write_text(
+            json.dumps(with_schema("floor", {"skipped": reason})), encoding="utf-8"
+        )
 
 
 def _without_space(compiler: Path, folder: Path) -> str:
@@ -71,6 +76,8 @@ def load_floor(directory: Path, comm: "MPI.Intracomm") -> tuple[ctypes.CDLL | No
     Collective: every rank calls it, and all get the same answer. Without a front end there is
     neither a floor nor a reason.
     """
+    from ..comm.collective import first_of_all
+
     asked = None
     if comm.rank == 0:
         if (directory / REASON).exists():
@@ -85,7 +92,7 @@ def load_floor(directory: Path, comm: "MPI.Intracomm") -> tuple[ctypes.CDLL | No
         library = _load(asked)
     except (OSError, ValueError, AttributeError) as error:
         reason = f"it could not be loaded: {error}"
-    reason = next(filter(None, comm.allgather(reason)), None)
+    reason = first_of_all(comm, reason)
     return (library if reason is None else None), reason
 
 

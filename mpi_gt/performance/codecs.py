@@ -16,6 +16,7 @@ from ..comm.compression import STAGES, Encoder
 from ..compressors import COMPRESSORS, Compressor, make_compressor, require_fit
 from ..errors import UserError
 from ..problems.base import Place
+from ..rundir.columns import Column
 from ..spec import options_of, split_list
 from ..user_classes import is_custom, resolve
 from .cost_model import fit
@@ -26,7 +27,17 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-COLUMNS = ("compress", "sent", *STAGES, "uncompressed", "ratio")
+STAGE_NAMES = ("encoding", "the exchange of the compressed messages", "decoding")
+COLUMNS = {
+    "compress": Column("", "compressor of the messages; empty: not compressed"),
+    "sent": Column("bytes", "size of a compressed message"),
+    **{
+        name: Column("s", f"median time of {what}")
+        for name, what in zip(STAGES, STAGE_NAMES, strict=True)
+    },
+    "uncompressed": Column("s", "median time of the same exchange without compression"),
+    "ratio": Column("1", "median / uncompressed"),
+}
 """The columns of bench.csv that compressed exchanges add."""
 NUMBERS = (2**8, 2**12, 2**16, 2**18)
 """Lengths of the vectors that are timed here."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 CHUNK = 1 << 16  # times per exchange of them
+EVENTS = 20  # of a node in the trace of an iteration, without its messages
+MOST_EVENTS = 2 * 10**6  # of a trace: some 200 MB, which Perfetto can still show
 LATE = 0.2  # the share of an iteration by which a node must lag to be called a straggler
 
 
@@ -34,6 +37,12 @@ class Profiler:
     def __init__(self, node: "Node", iterations: int, window: range) -> None:
         self._node = node
         self._first: Reading = read_clock(node.world)
+        row = node.row
+        degree = node.mean(np.array([sum(len(each.targets) for each in row.layers)]))
+        assert degree is not None
+        messages = node.nodes * float(degree[0]) / len(row.layers)
+        window, self.warning = shortened(window, node.nodes, messages)
+        """Says that trace.json shows fewer iterations than asked for; None if it does not."""
         self.phases = Phases(iterations, window)
         node.make_plan = self.phases.make_plan
         node.make_compressed_plan = self.phases.make_compressed_plan
@@ -63,12 +72,13 @@ class Profiler:
             ]
         )
         rows = node.gather(summary)
-        traffic = node.gather(self._traffic())
+        traffic = node.world.gather(self._traffic())
         tracks = node.world.gather(self._track(alignment))
         series = node.stream_to_root(np.column_stack([own, waits.waiting[1:]]))
         if rows is None or traffic is None or series is None or tracks is None:
             return {}
-        profile = summarise(rows, traffic, stacked, len(own))
+        profile = summarise(rows, stacked, len(own))
+        profile["traffic_edges"] = [edge for edges in traffic for edge in edges.tolist()]
         profile["hosts"] = hosts
         times = _write_series(series, directory)
         profile["own_seconds"] = times.own
@@ -106,15 +116,15 @@ class Profiler:
                 profile["warning"] = warning
 
     def _traffic(self) -> Array:
-        """Return the bytes of vectors that this node has sent to each node."""
-        node = self._node
-        sent = np.zeros(node.nodes, dtype=np.int64)
+        """Return a row for each node that got vectors of this one: from, to, bytes."""
+        node, sent = self._node, Counter[int]()
         for plan in node.plans:
             to_all = node.exchange_class.to_all and plan.row.targets
-            targets = slice(None) if to_all else list(plan.row.targets)
-            sent[targets] += plan.transfer.calls * plan.payload
-        sent[node.row.node] = 0
-        return sent
+            for target in range(node.nodes) if to_all else plan.row.targets:
+                sent[target] += plan.transfer.calls * plan.payload
+        here = node.row.node
+        found = [(here, to, size) for to, size in sorted(sent.items()) if to != here and size]
+        return np.array(found, dtype=np.int64).reshape(-1, 3)
 
     def _track(self, alignment: Alignment) -> tuple[Ends, Array, int]:
         """Return the ends of messages by iteration of the window, its stretches in root's time, and
@@ -130,6 +140,23 @@ class Profiler:
             layer = row.layers[row.turns.at(t)]
             ends[t] = layer.sources, layer.targets
         return ends, kept, int(inside[0, 1]) if len(inside) else 0
+
+
+def shortened(window: range, nodes: int, messages: float) -> tuple[range, str | None]:
+    """Return the first iterations of a trace's window that make MOST_EVENTS, and a warning if any.
+
+    `messages` is the number of messages that all nodes together send in an iteration.
+    """
+    events = int(EVENTS * nodes + 4 * messages)  # a message begins and ends; x and s may go apart
+    most = max(1, MOST_EVENTS // events)
+    if len(window) <= most:
+        return window, None
+    kept = window[:most]
+    return kept, (
+        f"trace.json shows iterations {kept.start} to {kept.stop - 1} only: {nodes} ranks make "
+        f"some {events:,} events per iteration, and no viewer takes more than {MOST_EVENTS:,} "
+        "(--trace-iterations A:B chooses others)"
+    )
 
 
 @dataclass(frozen=True)
@@ -210,13 +237,10 @@ def last_source(node: "Node", entered: Array, layers: Array) -> Array:
     return latest
 
 
-def summarise(
-    rows: Array, traffic: Array, stacked: float | None, iterations: int
-) -> dict[str, Any]:
+def summarise(rows: Array, stacked: float | None, iterations: int) -> dict[str, Any]:
     """Return the profile without its files, in seconds per iteration.
 
-    `rows` holds the sums of each rank, in the order of `Profiler.finish`; `traffic` the bytes from
-    each node to each.
+    `rows` holds the sums of each rank, in the order of `Profiler.finish`.
     """
     phases = rows[:, : len(PHASES)]
     waiting, hidden, offset, drift, uncertainty, sent, messages = rows[:, len(PHASES) :].T
@@ -249,7 +273,6 @@ def summarise(
         "ratio_to_stacked": mean / stacked if stacked else None,
         "bytes_by_rank": sent.astype(int).tolist(),
         "messages_by_rank": messages.astype(int).tolist(),
-        "traffic": traffic.tolist(),
         "clocks": {
             "offset": offset.tolist(),
             "drift": drift.tolist(),

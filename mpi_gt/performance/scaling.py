@@ -12,7 +12,8 @@ from ..errors import UserError
 from ..graphs import build_network
 from ..machine import cores
 from ..plots.performance import draw_scale
-from ..rundir.atomic import write_csv, write_json
+from ..rundir.atomic import write_json
+from ..rundir.columns import Column, write_table
 from ..rundir.run_json import read_profile, require_facts
 from ..spec import default_of, has_option, integer, set_option, split_list
 from ..trial import cut_ranks
@@ -23,20 +24,21 @@ CROWDED = (
     "where ranks exceed cores (hollow in the figure) the times say something about scheduling "
     "on this machine, not about a network"
 )
-COLUMNS = (
-    "mode",
-    "graph",
-    "ranks",
-    "degree",
-    "ranks_per_core",
-    "crowded",
-    "batch",
-    "seconds_per_iteration",
-    "exposed_communication",
-    "waiting",
-    "bytes_per_iteration",
-    "efficiency",
-)
+COLUMNS = {
+    "mode": Column("", "strong (the batch of all nodes stays) or weak (that of each node does)"),
+    "graph": Column("", "graph of the run"),
+    "ranks": Column("1", "MPI ranks"),
+    "degree": Column("1", "largest degree of the graph"),
+    "ranks_per_core": Column("1", "ranks that share a core"),
+    "crowded": Column("", "True if ranks exceed cores"),
+    "batch": Column("1", "rows per gradient of a node; empty: the problem has no batch"),
+    "seconds_per_iteration": Column("s", "mean over ranks"),
+    "exposed_communication": Column("s", "per iteration in the exchange, mean over ranks"),
+    "waiting": Column("s", "of that, until the last neighbour came, mean over ranks"),
+    "bytes_per_iteration": Column("bytes", "size of the vectors that all ranks send"),
+    "efficiency": Column("1", "relative to the fewest ranks; 1 is ideal"),
+}
+"""The columns of scale.csv."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def run_study(
     add_efficiency(rows)
     here = cores()
     write_json(directory / "scale.json", {"cores": here, "note": CROWDED, "rows": rows})
-    write_csv(directory / "scale.csv", COLUMNS, rows)
+    write_table(directory / "scale.csv", COLUMNS, rows)
     if plots.available():
         _, warning = plots.try_to_draw(lambda: draw_scale(directory / "scale.png", rows, here))
         if warning:

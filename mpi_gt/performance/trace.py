@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..comm.plan import MOST_VECTORS
+from ..files import with_schema
 from ..rundir.atomic import writing
 from .phases import AWAIT, BEGIN, PHASE_OF, PHASES, POST, UNATTRIBUTED
 
@@ -39,8 +40,9 @@ def write_trace(path: Path, tracks: Iterable[Track], facts: dict[str, Any]) -> i
     origin = min(begins, default=0)
     count = 0
     with writing(path), path.open("w", encoding="utf-8") as file:
-        file.write('{"displayTimeUnit": "ns", "otherData": ')
-        file.write(json.dumps(facts, allow_nan=False))
+        # the format allows keys of one's own
+        head = with_schema("trace", {"displayTimeUnit": "ns", "otherData": facts})
+        file.write(json.dumps(head, allow_nan=False)[:-1])
         file.write(', "traceEvents": [')
         for track in tracks:
             for event in events_of(track, origin, len(tracks)):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import local
-from bench import shown
 from sides import Machine
+from table import shown
 
 SPECS = ["none", "bfloat16", "float16", "float32", "qsgd:bits=8", "qsgd:bits=4", "qsgd:bits=2",
          "sign", "top"]  # fmt: skip
@@ -33,7 +33,7 @@ def iteration_lines(place: Machine, options: argparse.Namespace) -> Iterator[str
     methods = ["gt-adaptive", *(f"gt-adaptive-compressed:compress={each}" for each in METHODS)]
     numbers = map(str, (options.turns, options.iterations, options.seeds))
     script = str(Path(__file__).parent / "ours.py")
-    words = [sys.executable, script, "methods", *numbers, options.problem, *methods]
+    words = [sys.executable, script, "methods", *numbers, options.problem, "neighbor", *methods]
     printed = place.on_ranks(options.ranks, *words)
     turns = [[float(word) for word in line.split()] for line in printed.splitlines()]
     yield f"| {options.ranks} ranks, {options.seeds} seeds | median | shortest | / gt-adaptive |"

@@ -57,7 +57,7 @@ def grow(bench: "Bench", out: Path) -> None:
             }
             table[axis].append(row)
             print(json.dumps(row), flush=True)
-            (out / "growth.json").write_text(json.dumps(table, indent=2))
+            (out / "growth.json").write_text(json.dumps({"schema": 1, **table}, indent=2))
     for axis, rows in table.items():
         print(f"\n| {axis} | time per iteration | memory per rank |\n|---|---|---|")
         for row in rows:

@@ -8,9 +8,11 @@ ours.py option NAME=VALUE PAIRS ITERATIONS DIR
                                             per line
 ours.py profile ITERATIONS                  processor seconds per iteration with a profile and
                                             without it
-ours.py methods TURNS ITERATIONS SEEDS PROBLEM METHOD...
+ours.py methods TURNS ITERATIONS SEEDS PROBLEM EXCHANGE METHOD...
                                             root prints the seconds per iteration of the methods,
                                             one line per turn
+ours.py copy BYTES                          all ranks copy vectors of that size at the same time;
+                                            root prints the bytes per second of all together
 ours.py mix FOLDER DIM ITERATIONS GRAPH EXCHANGE
                                             root prints the seconds per iteration of each
                                             twentieth; x goes to FOLDER/ours-RANK.bin
@@ -145,7 +147,7 @@ def timed_option(option: str, pairs: int, iterations: int, directory: str) -> No
 
 
 def timed_methods(
-    turns: int, iterations: int, seeds: int, problem: str, methods: list[str]
+    turns: int, iterations: int, seeds: int, problem: str, exchange: str, methods: list[str]
 ) -> None:
     """Time the loops of several methods by turns on the same ranks; nothing is measured or written.
 
@@ -163,7 +165,8 @@ def timed_methods(
     from mpi_gt.performance.phases import NoPhases
 
     comm = WatchedComm(MPI.COMM_WORLD)
-    options = {"iterations": iterations, "log_every": iterations // 2, "seeds": seeds}
+    options = {"iterations": iterations, "log_every": iterations // 2, "seeds": seeds,
+               "exchange": exchange}  # fmt: skip
     config = RunConfig.of({**options, "problem": problem, "algorithms": ",".join(methods)})
     built = build(config, comm)
     stamps: list[float] = []
@@ -184,6 +187,23 @@ def timed_methods(
             halves = [stamps[i + 2] - stamps[i + 1] for i in range(0, len(stamps), 3)]
             print(*(2 * half / iterations for half in halves), flush=True)
     built.node.free()
+
+
+def timed_copy(size: int) -> None:
+    """Print how many bytes per second all ranks copy together, each its own vectors."""
+    import numpy as np
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    vectors = np.zeros((16, size // 8))  # more than a rank's share of the caches
+    comm.Barrier()
+    began, copies = time.perf_counter(), 0
+    while time.perf_counter() - began < 1:
+        np.copyto(vectors[copies % 16], vectors[(copies + 8) % 16])
+        copies += 1
+    pace = comm.allreduce(copies * vectors[0].nbytes / (time.perf_counter() - began))
+    if comm.rank == 0:
+        print(pace)
 
 
 def timed_profile(iterations: int) -> None:
@@ -226,8 +246,10 @@ if __name__ == "__main__":
     if kind == "option":
         timed_option(rest[0], int(rest[1]), int(rest[2]), rest[3])
     elif kind == "methods":
-        timed_methods(int(rest[0]), int(rest[1]), int(rest[2]), rest[3], rest[4:])
+        timed_methods(int(rest[0]), int(rest[1]), int(rest[2]), rest[3], rest[4], rest[5:])
     elif kind == "profile":
         timed_profile(int(rest[0]))
+    elif kind == "copy":
+        timed_copy(int(rest[0]))
     else:
         timed_mix(rest[0], int(rest[1]), int(rest[2]), *rest[3:])

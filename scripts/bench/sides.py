@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpi_gt.graphs import build_network
-from mpi_gt.launchers import detect, mpirun
+from mpi_gt.launchers import detect, mpirun, programs
 from mpi_gt.problems import Place
 from mpi_gt.problems.huber import Huber
 
@@ -29,8 +29,8 @@ class Machine:
     def __init__(self, work: Path) -> None:
         self.work = work
         self.out = work / "run"
-        self.mpirun = mpirun.find_mpirun()
-        self.brand = mpirun.detect_brand(self.mpirun)
+        self.mpirun = programs.find_mpirun()
+        self.brand = programs.detect_brand(self.mpirun)
         self.reference = work / "reference"
         compiler = self.mpirun.parent / "mpicc"
         self.build = [str(compiler), "-O3", "-march=native"]
@@ -41,7 +41,7 @@ class Machine:
     def environment(self, n: int) -> dict[str, str]:
         """Return the environment of a launch on n ranks, with the defaults of `mpi-gt run`."""
         defaults = {"OMPI_MCA_btl_sm_eager_limit": detect.EAGER_LIMIT, "OMP_NUM_THREADS": "1"}
-        env = {**defaults, **mpirun.mpirun_environment(self.brand, n, None)}
+        env = {**defaults, **mpirun.launcher_environment(self.brand, n, None)}
         return {key: value for key, value in env.items() if key not in detect.LAUNCHED}
 
     def settings(self, n: int) -> dict[str, str]:
@@ -51,7 +51,7 @@ class Machine:
 
     def on_ranks(self, n: int, *words: str) -> str:
         """Run a command on n ranks and return its output."""
-        launcher = mpirun.mpirun_command(self.mpirun, self.brand, n, None, self.environment(n))
+        launcher = mpirun.launcher_command(self.mpirun, self.brand, n, None, self.environment(n))
         command = [*launcher, *words]
         return run(command, self.environment(n))
 

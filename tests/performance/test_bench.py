@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from support import FIGURES
+from support import FIGURES, json_files
 
 from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.errors import UserError
@@ -74,6 +74,7 @@ def test_bench(mpi, compiler, call, tmp_path):
         assert 0 < row["min"] <= row["median"] <= row["p95"] <= row["p99"] < 10
     with (tmp_path / "b" / "bench.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(found["rows"])
+    assert {"bench.json", "bench.columns.json"} == set(json_files(tmp_path / "b"))
     assert (tmp_path / "b" / "bench.png").exists()
     assert not list((tmp_path / "b").glob("floor*"))
     again = call(mpi.mpi_gt(*words, "0.02", "--out", tmp_path / "b"), expect=2)
@@ -106,12 +107,12 @@ class Single:
 """
 
 
-def test_compressed_exchanges_beside_uncompressed_ones(mpi, call, tmp_path):
+def test_compressed_exchanges_beside_uncompressed_ones(openmpi, call, tmp_path):
     (tmp_path / "own_codec.py").write_text(OWN)
     specs = ["qsgd:bits=4,sign", "own_codec:Single"]
     words = ["bench", "-n", "2", "--sizes", "160,16kB", "--graphs", "star", "--seconds", "0.001"]
     words += ["--compress", *specs, "--out", "b"]
-    done = call(mpi.mpi_gt(*words), cwd=tmp_path, env=FIGURES, limit=200)
+    done = call(openmpi.mpi_gt(*words), cwd=tmp_path, env=FIGURES, limit=200)
     found = json.loads((tmp_path / "b" / "bench.json").read_text())
     sent = {
         ("qsgd:bits=4", 160): 2 * (4 + 5),  # a scale and half a byte per entry
@@ -140,6 +141,11 @@ def test_compressed_exchanges_beside_uncompressed_ones(mpi, call, tmp_path):
     with (tmp_path / "b" / "bench.csv").open() as file:
         table = list(csv.DictReader(file))
     assert len(table) == len(found["rows"]) + len(rows)
+    listed = json_files(tmp_path / "b")["bench.columns.json"]["columns"]
+    assert [column["name"] for column in listed] == list(table[0])
+    units = {column["name"]: column["unit"] for column in listed}
+    assert {units[name] for name in ("min", "median", "p99", "encode", "wire", "decode")} == {"s"}
+    assert (units["bytes"], units["sent"], units["MB_per_s"]) == ("bytes", "bytes", "MB/s")
     assert [row["compress"] for row in table].count("sign") == 2 * len(EXCHANGE_NAMES)
     assert "star: sign pays " in done.out
     assert (tmp_path / "b" / "bench.png").stat().st_size > 20_000

@@ -1,9 +1,10 @@
 """`mpi-gt scale`: which runs it makes, and their efficiency."""
 
+import csv
 import json
 
 import pytest
-from support import FIGURES
+from support import FIGURES, json_files
 
 from mpi_gt.config import RunConfig
 from mpi_gt.errors import UserError
@@ -24,6 +25,17 @@ def test_scale(openmpi, call, tmp_path):
     ]
     assert [row["bytes_per_iteration"] > 0 for row in rows] == [False, True] * 2
     assert (tmp_path / "s" / "scale.png").exists()
+    files = json_files(tmp_path / "s")
+    assert {"scale.json", "scale.columns.json", "run.json", "profile.json", "trace.json"} == {
+        *files
+    }
+    with (tmp_path / "s" / "scale.csv").open() as file:
+        header = next(csv.reader(file))
+    listed = files["scale.columns.json"]["columns"]
+    assert [column["name"] for column in listed] == header == list(scaling.COLUMNS)
+    units = {column["name"]: column["unit"] for column in listed}
+    assert units["seconds_per_iteration"] == units["waiting"] == "s"
+    assert units["bytes_per_iteration"] == "bytes"
 
 
 def test_strong_scaling_needs_a_batch(tmp_path):

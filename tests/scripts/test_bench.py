@@ -68,7 +68,7 @@ def test_both_sides_of_an_option_take_turns(sides, machine, tmp_path, option):
 
 def test_methods_take_turns(machine):
     methods = ["gt", "gt-adaptive-compressed:compress=sign", "beer:compress=qsgd,bits=8"]
-    words = ["methods", "2", "8", "3", "huber", *methods]
+    words = ["methods", "2", "8", "3", "huber", "neighbor", *methods]
     printed = machine.on_ranks(RANKS, sys.executable, str(BENCH / "ours.py"), *words)
     turns = [[float(word) for word in line.split()] for line in printed.splitlines()]
     assert [len(turn) for turn in turns] == [3, 3]

@@ -37,9 +37,9 @@ def test_a_script_runs(name, openmpi, call, folder):
     assert SCRIPTS[name] in call([openmpi.python, name], cwd=folder, env=TRIAL).out
 
 
-def test_a_script_runs_on_its_own_communicator(mpi, call, folder):
-    words = [mpi.python, "-m", "mpi4py", "own_communicator.py"]
-    out = call(mpi.mpirun(4, *words), cwd=folder, env=TRIAL).out
+def test_a_script_runs_on_its_own_communicator(mpich, call, folder):
+    words = [mpich.python, "-m", "mpi4py", "own_communicator.py"]
+    out = call(mpich.mpirun(4, *words), cwd=folder, env=TRIAL).out
     assert out.count("on 2 nodes") == 2
 
 

@@ -77,7 +77,9 @@ def launch(
     wait: Literal[True] = True,
     progress: bool | None = None,
     hostfile: "str | os.PathLike[str] | None" = None,
-    mpirun_args: "str | Sequence[str]" = (),
+    launcher: "str | os.PathLike[str] | None" = None,
+    launcher_args: "str | Sequence[str]" = (),
+    export: "str | Sequence[str]" = (),
     **options: Any,
 ) -> "Result": ...
 
@@ -89,7 +91,9 @@ def launch(
     wait: bool,
     progress: bool | None = None,
     hostfile: "str | os.PathLike[str] | None" = None,
-    mpirun_args: "str | Sequence[str]" = (),
+    launcher: "str | os.PathLike[str] | None" = None,
+    launcher_args: "str | Sequence[str]" = (),
+    export: "str | Sequence[str]" = (),
     **options: Any,
 ) -> "Result | Launch": ...
 
@@ -100,7 +104,9 @@ def launch(
     wait: bool = True,
     progress: bool | None = None,
     hostfile: "str | os.PathLike[str] | None" = None,
-    mpirun_args: "str | Sequence[str]" = (),
+    launcher: "str | os.PathLike[str] | None" = None,
+    launcher_args: "str | Sequence[str]" = (),
+    export: "str | Sequence[str]" = (),
     **options: Any,
 ) -> "Result | Launch":
     """Run one experiment on n MPI processes that are started for it, as `mpi-gt run -n N` does.
@@ -119,8 +125,8 @@ def launch(
         True or False: show the progress, or not. None: on a terminal or in a notebook only.
     hostfile
         The hosts to run on, in the format of this MPI.
-    mpirun_args
-        More options for mpirun.
+    launcher, launcher_args, export
+        As --launcher and its companions of `mpi-gt run`; the last two may be lists.
     **options
         The options of `mpi-gt run`, with _ for -. Without `out` the run directory is
         runs/<time>-<problem>-<algorithm>. Objects can take the place of text, as in `run`: arrays
@@ -149,7 +155,8 @@ def launch(
     """
     from .api.launch import launch
 
-    return launch({"n": n, **options}, wait, progress, hostfile, mpirun_args)
+    words = {"launcher": launcher, "launcher_args": launcher_args, "export": export}
+    return launch({"n": n, "hostfile": hostfile, **words, **options}, wait, progress)
 
 
 def resume(
@@ -158,7 +165,9 @@ def resume(
     wait: bool = True,
     progress: bool | None = None,
     hostfile: "str | os.PathLike[str] | None" = None,
-    mpirun_args: "str | Sequence[str]" = (),
+    launcher: "str | os.PathLike[str] | None" = None,
+    launcher_args: "str | Sequence[str]" = (),
+    export: "str | Sequence[str]" = (),
     **options: Any,
 ) -> "Result | Launch":
     """Continue a run that was stopped, killed or failed, or extend a finished one.
@@ -169,7 +178,7 @@ def resume(
     ----------
     directory
         The run directory.
-    wait, progress, hostfile, mpirun_args
+    wait, progress, hostfile, launcher, launcher_args, export
         As in `launch`.
     **options
         The options of `mpi-gt resume`, with _ for -: `iterations=40000` extends a run.
@@ -181,7 +190,8 @@ def resume(
     """
     from .api.launch import resume
 
-    return resume(directory, options, wait, progress, hostfile, mpirun_args)
+    words = {"launcher": launcher, "launcher_args": launcher_args, "export": export}
+    return resume(directory, {"hostfile": hostfile, **words, **options}, wait, progress)
 
 
 def load(where: "Where") -> "Runs":

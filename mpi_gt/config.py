@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -15,22 +14,23 @@ import numpy as np
 from .algorithms import ALGORITHMS, Algorithm
 from .algorithms.base import exchange_interval, round_up
 from .algorithms.budget import Budget
-from .algorithms.stepsizes import MOST, stepsizes
+from .algorithms.stepsizes import MOST, stepsizes, with_stepsize
 from .channels import Channel
 from .comm import EXCHANGE_NAMES
 from .errors import UserError
-from .files import read_text, require_name
-from .graphs import parse_layers, parse_matchings, parse_weights
-from .graphs.weights import require_computed
+from .files import parse_toml, read_text, require_name
+from .graphs import IN_RANK_ORDER
 from .kernels.fixed_order import require_kernels
 from .problems import PROBLEMS
 from .problems.straggler import Straggler
+from .rundir.layout import BY_RANK, LAYOUTS
 from .spec import convert, integer, nearest, require_showable, split_list
 from .trial import cut_iterations, cut_ranks
 from .user_classes import construct, handed_over, is_custom, resolve, without_file
 
 DTYPES = ("float64", "float32")
 AUTO = "auto"
+NAMES = {"exchange": (*EXCHANGE_NAMES, AUTO), "dtype": DTYPES, "checkpoint_layout": LAYOUTS}
 LIMITS = {
     "iterations": (1, 10**15),
     "seeds": (1, 10**6),
@@ -75,6 +75,7 @@ class RunConfig:
     seeds: int = 1
     seed: int = 0
     log_every: int | None = None  # None: iterations / 200, rounded up to a multiple of `every`
+    place: str = IN_RANK_ORDER  # which rank owns which node
     exchange: str = "neighbor"
     dtype: str = "float64"
     reproducible: bool = False  # the same bits on every kind of processor
@@ -91,6 +92,8 @@ class RunConfig:
     channel: str | None = None  # links=P,loss=P,noise=SD,inactive=P; None: a perfect one
     checkpoint_every: int | None = None  # iterations
     checkpoint_minutes: float | None = None
+    checkpoint_layout: str = BY_RANK  # a file per rank, or per host
+    checkpoint_staging: str | None = None  # a folder of each host, from which they are copied
     watchdog: int = 120  # seconds that an exchange may take; 0: no limit
     resume: bool = False  # continue the run in `out`, if there is one
     audit: bool = False  # measure both sides of every statement of the theory
@@ -133,10 +136,10 @@ class RunConfig:
             if value is not None and not lowest <= value <= highest:
                 shown = name.replace("_", "-")
                 raise UserError(f"{shown} must be in [{lowest}, {highest}], not {value}")
-        for name, known in (("exchange", (*EXCHANGE_NAMES, AUTO)), ("dtype", DTYPES)):
-            if getattr(self, name) not in known:
-                value = getattr(self, name)
-                raise UserError(f"unknown {name} '{value}'{nearest(value, known)}")
+        for name, known in NAMES.items():
+            if (value := getattr(self, name)) not in known:
+                shown = name.replace("_", "-")
+                raise UserError(f"unknown {shown} '{value}'{nearest(value, known)}")
         if (self.lr is not None or self.points is not None) and self.algorithms is None:
             raise UserError(
                 "lr and points are for a sweep, which needs algorithms as well; for one run set "
@@ -151,9 +154,6 @@ class RunConfig:
             raise UserError(f"f-star must be finite, not {self.f_star}")
         if self.audit and self.algorithms is not None:
             raise UserError("audit is for a run of one algorithm")
-        if self.reproducible:
-            require_kernels()
-            require_computed(self.weights)
         if self.budget is not None:
             Budget.of(self.budget)
         entries = self.entries()
@@ -164,13 +164,21 @@ class RunConfig:
         name, kind, options = self.parse_problem()
         if not is_custom(self.problem):
             construct(f"problem {name}", False, lambda: kind.check_options(**options))
+        from .graphs import parse_layers, parse_matchings, parse_weights  # here: on root only
+        from .graphs.placement import parse_placement
+        from .graphs.weights import require_computed
+
+        if self.reproducible:
+            require_kernels()
+            require_computed(self.weights)
         network = ((self.graph, parse_layers), (self.weights, parse_weights))
-        for text, parse in (*network, (self.matchings, parse_matchings)):
+        ranks = ((self.matchings, parse_matchings), (self.place, parse_placement))
+        for text, parse in (*network, *ranks):
             if text is not None:
                 parse(text)
 
     def check_performance_options(self) -> None:
-        """Raise UserError if profile, trace or straggler do not fit the other options."""
+        """Raise UserError if profile, trace, place or straggler do not fit the other options."""
         if self.profile and (self.stacked or self.budget or self.algorithms is not None):
             raise UserError(
                 "profile is for one algorithm on MPI ranks, not stacked, compared or on a budget"
@@ -183,6 +191,8 @@ class RunConfig:
             raise UserError("trace-iterations is for a profile: give --profile as well")
         if self.trace_iterations is not None:
             _ = self.trace_window
+        if self.stacked and self.place != IN_RANK_ORDER:
+            raise UserError("place is for MPI ranks on several hosts: not stacked")
         if self.straggler is not None:
             if self.stacked:
                 raise UserError("a straggler needs MPI ranks that wait for it: not stacked")
@@ -232,7 +242,7 @@ class RunConfig:
         if self.lr is not None:
             grid = stepsizes(self.lr, self.points)
             swept = [(spec, lr) for spec in specs for lr in grid]
-            specs = [_with_stepsize(spec, lr) for spec in specs for lr in grid]
+            specs = [with_stepsize(spec, lr) for spec in specs for lr in grid]
         made = [_make_algorithm(spec) for spec in specs]
         names = [name for name, _ in made]
         entries = [
@@ -253,16 +263,6 @@ class RunConfig:
         return resolve("problem", PROBLEMS, self.problem)
 
 
-def _with_stepsize(spec: str, lr: float) -> str:
-    """Return the specification with the option lr; raise UserError if it has one."""
-    words = spec.split(":", 2 if is_custom(spec) else 1)
-    rest = words.pop() if len(words) == (3 if is_custom(spec) else 2) else ""
-    name = ":".join(words)
-    if any(item.partition("=")[0].strip() == "lr" for item in rest.split(",")):
-        raise UserError(f"'{spec}' sets the lr that is to be swept")
-    return f"{name}:lr={lr!r}" + (f",{rest}" if rest else "")
-
-
 def _typed(name: str, kind: Any, value: Any) -> Any:
     """Convert an option from Python to the type of its field; raise UserError if that fails."""
     if isinstance(value, Path):
@@ -281,7 +281,7 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
         raise UserError(f"{name} must be {wanted}, not {value!r}")
     if isinstance(value, str) and "\0" in value:
         raise UserError(f"{name} holds a null character")
-    if name == "out" and value:
+    if name in ("out", "checkpoint_staging") and value:
         require_name(value)
     return value
 
@@ -297,18 +297,6 @@ def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the options of a TOML file; its keys are command-line names with - or _."""
     return options_of_table(parse_toml(read_text(path), str(path)), str(path))
-
-
-def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Return the table in a TOML text; `name` is the file's, for messages."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{name} is not valid TOML: {error}") from None
 
 
 def options_of_table(table: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ SETTINGS = (
     "I_MPI_FABRICS",
     "I_MPI_PIN",
     "I_MPI_THREAD_YIELD",
-    "FI_PROVIDER",
+    "FI_",
+    "MPICH_",
     "SLURM_JOB_ID",
     "MPI_GT_KERNELS",
     "XLA_FLAGS",
@@ -170,9 +171,11 @@ def rank_facts() -> RankFacts:
 
 def cores_by_host(ranks: list[RankFacts]) -> dict[str, int]:
     """Return the number of cores that the ranks of each host may use, all of them together."""
+    by_host: dict[str, list[RankFacts]] = {}
+    for rank in ranks:
+        by_host.setdefault(rank.host, []).append(rank)
     found = {}
-    for host in dict.fromkeys(rank.host for rank in ranks):
-        own = [rank for rank in ranks if rank.host == host]
+    for host, own in by_host.items():
         places = functools.reduce(operator.or_, (rank.places for rank in own))
         together = _count_cores(places, max(rank.quota for rank in own))
         found[host] = max(together, *(rank.cores for rank in own))
@@ -211,7 +214,7 @@ def run_facts(ranks: list[RankFacts] | None, reproducible: bool = False) -> dict
     facts["mpi"] = {
         "library": mpi_version(),
         "standard": ".".join(map(str, MPI.Get_version())),
-        "thread_level": _thread_level(MPI.Query_thread()),
+        "thread_level": thread_level(),
     }
     facts["hosts"] = [rank.host for rank in ranks]
     cores = cores_by_host(ranks)
@@ -325,8 +328,11 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _thread_level(level: int) -> str:
-    return ("single", "funneled", "serialized", "multiple")[level]
+def thread_level() -> str:
+    """Return the thread level that MPI provides."""
+    from mpi4py import MPI
+
+    return ("single", "funneled", "serialized", "multiple")[MPI.Query_thread()]
 
 
 def hosts_allotted(env: Mapping[str, str] = os.environ) -> int:

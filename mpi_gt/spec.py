@@ -1,22 +1,69 @@
 """Specifications such as `huber:dim=10,noise=0`: a registered name and its options."""
 
 import contextlib
-import difflib
 import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Union
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Generic, Literal, TypeVar, Union
 
 from .errors import UserError
+
+Entry = TypeVar("Entry")
 
 LONGEST = 500
 """Characters that a specification may have where it is the name of a curve or a table's row."""
 
 
+class Registry(Mapping[str, Entry], Generic[Entry]):
+    """Classes by their command-line names, in order; each is given as ".module:Class".
+
+    A class is imported when it is asked for. A rank uses one problem, one method and no graph: to
+    import all of them would take half of the package's own share of the start, on every rank.
+    """
+
+    def __init__(self, package: str, places: Mapping[str, str]) -> None:
+        self._package = package
+        self._places = places
+        self._found: dict[str, Entry] = {}
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._found:
+            module, _, attribute = self._places[name].partition(":")
+            self._found[name] = getattr(import_module(module, self._package), attribute)
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def attributes_of(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package whose names come from these modules, when needed.
+
+    `modules` holds the names of each module, separated by blanks.
+    """
+    module_of = {name: module for module, names in modules.items() for name in names.split()}
+
+    def find(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(module_of[name], package), name)
+
+    return find
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the end of an "unknown ..." message: the closest known word, and all of them."""
+    import difflib  # here: only a misspelt name needs it
+
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.55)
     hint = f"; did you mean '{close[0]}'?" if close else ""
@@ -119,8 +166,12 @@ def default_of(factory: Callable[..., Any], key: str) -> Any:
 def set_option(text: str, key: str, value: str) -> str:
     """Return the specification with this option added or replaced."""
     name, options = split(text)
-    options[key] = value
-    return f"{name}:" + ",".join(f"{k}={v}" for k, v in options.items())
+    return join(name, {**options, key: value})
+
+
+def join(name: str, options: Mapping[str, str]) -> str:
+    """Return the specification of a name with its options."""
+    return name + ":" * bool(options) + ",".join(f"{key}={it}" for key, it in options.items())
 
 
 def options_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -77,6 +77,15 @@ def without_file(text: str) -> str:
     return rest if is_custom(text) and module.endswith(".py") else text
 
 
+def split_spec(text: str) -> tuple[str, dict[str, str]]:
+    """Split a specification, registered or custom, into its name and its options, as text."""
+    if not is_custom(text):
+        return split(text)
+    module, _, rest = text.partition(":")
+    name, options = split(rest)
+    return f"{module.strip()}:{name}", options
+
+
 def resolve(kind: str, registry: Mapping[str, Any], text: str) -> tuple[str, Any, dict[str, Any]]:
     """Return the name, class and options of an algorithm or problem, registered or custom."""
     if (given := handed_over(text)) is not None:

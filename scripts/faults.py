@@ -4,9 +4,11 @@ Called by scripts/faults, with the Python of the chosen MPI.
 """
 
 import argparse
+import atexit
 import csv
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,8 +83,10 @@ class Round:
         ranks: int,
         duration: float,
         exchanges: Sequence[str],
+        options: Sequence[str],
     ) -> None:
         self.out = out
+        self.options = options
         self.exchanges = exchanges
         self.case, self.dice, self.ranks = case, dice, ranks
         self.duration = duration
@@ -131,7 +135,7 @@ class Round:
         self.moment = "in a checkpoint"
         after = self.dice.randrange(6)
         while process.poll() is None:
-            if any(self.out.glob("checkpoints/[ab]/.node-*")):
+            if any(self.out.glob("checkpoints/[ab]/.*.part")):
                 if after == 0:
                     return
                 after -= 1
@@ -153,7 +157,8 @@ class Round:
 
     def run(self) -> None:
         """Start, kill and resume the run until it ends or hangs."""
-        begin = [*self.case, "-n", str(self.ranks), *SIZE, "--out", str(self.out)]
+        size = ["-n", str(self.ranks), *SIZE]
+        begin = [*self.case, *size, *self.options, "--out", str(self.out)]
         process = self.start(*begin)
         while True:
             if self.count["kills"] < KILLS:
@@ -184,10 +189,10 @@ def result(out: Path) -> Result:
 
 
 class Leftovers:
-    """Counts the files that runs leave among the temporary files and in shared memory."""
+    """Counts the files that runs leave in these folders and in shared memory."""
 
-    def __init__(self, temporary: Path) -> None:
-        self.folders = (temporary, SHARED_MEMORY)
+    def __init__(self, *folders: Path) -> None:
+        self.folders = (*folders, SHARED_MEMORY)
         self.known = self._entries()
 
     def _entries(self) -> set[Path]:
@@ -209,6 +214,12 @@ def main() -> None:
     parser.add_argument("-n", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--exchange", choices=EXCHANGES, help="always this one (default: any)")
+    parser.add_argument("--checkpoint-layout", choices=("rank", "host"), default="rank")
+    parser.add_argument(
+        "--checkpoint-staging",
+        metavar="DIR",
+        help="a folder below which one of its own is made; what is left there counts",
+    )
     args = parser.parse_args()
     dice = random.Random(args.seed)
     exchanges = EXCHANGES if args.exchange is None else (args.exchange,)
@@ -219,7 +230,13 @@ def main() -> None:
         temporary = folder / "tmp"
         temporary.mkdir()
         os.environ["TMPDIR"] = str(temporary)
-        leftovers = Leftovers(temporary)
+        options = ["--checkpoint-layout", args.checkpoint_layout]
+        scratch: list[Path] = []
+        if args.checkpoint_staging is not None:
+            scratch = [Path(tempfile.mkdtemp(prefix="mpi-gt-faults-", dir=args.checkpoint_staging))]
+            atexit.register(shutil.rmtree, scratch[0], ignore_errors=True)
+            options += ["--checkpoint-staging", str(scratch[0])]
+        leftovers = Leftovers(temporary, *scratch)
         for number in range(1, args.rounds + 1):
             which = dice.randrange(len(CASES))
             if which not in references:
@@ -230,7 +247,7 @@ def main() -> None:
                 references[which] = result(out), time.monotonic() - begin
             expected, duration = references[which]
             out = folder / f"round-{number}"
-            this = Round(out, CASES[which], dice, args.n, duration, exchanges)
+            this = Round(out, CASES[which], dice, args.n, duration, exchanges, options)
             this.run()
             ended = not this.count["hangs"] and not this.count["mismatches"]
             if ended and result(out) != expected:

@@ -13,6 +13,30 @@ from mpi_gt.datasets.folders import cache_folder, raw_folders
 from mpi_gt.datasets.raw import OPENERS
 from mpi_gt.datasets.store import prepare
 
+LONGEST_FIRST = (
+    "tests/system/test_ranks.py",
+    "tests/campaign/",
+    "tests/test_docs.py",
+    "tests/system/",
+    "tests/performance/",
+    "tests/scripts/",
+    "tests/problems/",
+    "tests/theory/",
+    "tests/test_packaging.py",
+    "tests/test_architecture.py",
+)
+"""Files that take long: two workers that begin with these end at the same time."""
+
+
+def pytest_collection_modifyitems(config, items):
+    if hasattr(config, "workerinput"):  # of pytest-xdist
+        items.sort(key=lambda item: place_of(item.nodeid))
+
+
+def place_of(nodeid: str) -> int:
+    found = (k for k, begin in enumerate(LONGEST_FIRST) if nodeid.startswith(begin))
+    return next(found, len(LONGEST_FIRST))
+
 
 def pytest_generate_tests(metafunc):
     if "mpi" in metafunc.fixturenames:

@@ -76,9 +76,8 @@ class Built:
 
 def instead_of_er(monkeypatch, name):
     """Let runs build that network in place of any graph they are given."""
-    from mpi_gt.engine import build
 
     def made(graph, weights, n, *_, **__):
         return Built(NETWORKS[name](n))
 
-    monkeypatch.setattr(build, "build_network", made)
+    monkeypatch.setattr("mpi_gt.graphs.building.build_network", made)

@@ -1,29 +1,67 @@
-"""The wheel is complete: its files, its data, its metadata."""
+"""The wheel of `scripts/wheels` is complete: its files, its data, its metadata."""
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 from support import ROOT_OF_REPOSITORY
 
 import mpi_gt
 
+WHEELS = str(ROOT_OF_REPOSITORY / "scripts" / "wheels")
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory):
+def wheel(tmp_path_factory, compiler):
     target = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
-    # from a copy: setuptools leaves its build folder where it builds
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "mpi_gt"):
-        subprocess.run(["cp", "-r", ROOT_OF_REPOSITORY / name, source], check=True)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [*pip, "-w", str(target), str(source)], capture_output=True, text=True, check=False
+        [WHEELS, "--out", str(target), HERE],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stderr
-    (path,) = target.glob("*.whl")
-    return path
+    (found,) = target.glob("*.whl")
+    assert str(found) in done.stdout
+    return found
+
+
+def test_the_wheel_has_the_kernels_of_its_python(wheel):
+    tag = f"cp{HERE.replace('.', '')}"
+    assert f"-{tag}-{tag}-" in wheel.name
+    compiled = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]
+    assert [name.startswith("mpi_gt/kernels/_c.") for name in compiled] == [True]
+
+
+@pytest.mark.parametrize("words", [["3.9"], ["--oout", "x"], ["3.11x"]])
+def test_wheels_refuses(words):
+    done = subprocess.run([WHEELS, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("mpi-gt: ")
+
+
+def test_wheels_says_which_interpreters_are_missing(tmp_path):
+    """With a PATH that has no Python, and no other place to look in."""
+    for name in ("bash", "sh", "dirname", "mktemp", "mkdir", "tar", "rm", "sed", "cat"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    env = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    for words, told in ((["3.10"], "no wheel for Python 3.10"), ([], "3.10 3.11 3.12 3.13")):
+        done = subprocess.run(
+            [WHEELS, "--out", str(tmp_path / "dist"), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=env,
+        )
+        assert done.returncode == 1
+        assert told in done.stderr
 
 
 def test_the_wheel_holds_every_file_of_the_package(wheel):

@@ -1,52 +1,40 @@
 """Algorithms by their command-line names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ..spec import Registry
 from .base import Algorithm
-from .compressed import BEER, LEAD, ChocoSGD, GTAdaptiveCompressed
-from .d_adabound import DAdaBound
-from .d_amsgrad import DAMSGrad
-from .decentlam import DecentLaM
-from .directed import SGP, GTAdaptivePP, PushDIGing, PushPull
-from .dsgd import DSGD
-from .dsgd_momentum import MomentumDSGD
-from .exact_diffusion import ExactDiffusion
-from .extra import EXTRA
-from .gt import GradientTracking
-from .gt_adaptive import GTAdaptive
-from .gtadam import GTAdam
-from .k_gt import KGT
-from .momentum_tracking import MomentumTracking
-from .qg_dsgdm import QuasiGlobalMomentum
-from .variance_reduced import GTHSGD, GTSARAH, GTSVRG, GTAdaptiveVR
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    "gt-adaptive": GTAdaptive,
-    "gt": GradientTracking,
-    "dsgd": DSGD,
-    "dsgd-momentum": MomentumDSGD,
-    "decentlam": DecentLaM,
-    "d-amsgrad": DAMSGrad,
-    "d-adabound": DAdaBound,
-    "gtadam": GTAdam,
-    "gt-adaptive-vr": GTAdaptiveVR,
-    "gt-sarah": GTSARAH,
-    "gt-svrg": GTSVRG,
-    "gt-hsgd": GTHSGD,
-    "gt-adaptive-compressed": GTAdaptiveCompressed,
-    "beer": BEER,
-    "choco-sgd": ChocoSGD,
-    "lead": LEAD,
-    "exact-diffusion": ExactDiffusion,
-    "extra": EXTRA,
-    "k-gt": KGT,
-    "momentum-tracking": MomentumTracking,
-    "qg-dsgdm": QuasiGlobalMomentum,
-    "push-pull": PushPull,
-    "push-diging": PushDIGing,
-    "sgp": SGP,
-    "gt-adaptive-pp": GTAdaptivePP,
-}
+ALGORITHMS: Mapping[str, type[Algorithm]] = Registry(
+    __name__,
+    {
+        "gt-adaptive": ".gt_adaptive:GTAdaptive",
+        "gt": ".gt:GradientTracking",
+        "dsgd": ".dsgd:DSGD",
+        "dsgd-momentum": ".dsgd_momentum:MomentumDSGD",
+        "decentlam": ".decentlam:DecentLaM",
+        "d-amsgrad": ".d_amsgrad:DAMSGrad",
+        "d-adabound": ".d_adabound:DAdaBound",
+        "gtadam": ".gtadam:GTAdam",
+        "gt-adaptive-vr": ".variance_reduced.gt_adaptive_vr:GTAdaptiveVR",
+        "gt-sarah": ".variance_reduced.gt_sarah:GTSARAH",
+        "gt-svrg": ".variance_reduced.gt_svrg:GTSVRG",
+        "gt-hsgd": ".variance_reduced.gt_hsgd:GTHSGD",
+        "gt-adaptive-compressed": ".compressed.gt_adaptive_compressed:GTAdaptiveCompressed",
+        "beer": ".compressed.beer:BEER",
+        "choco-sgd": ".compressed.choco_sgd:ChocoSGD",
+        "lead": ".compressed.lead:LEAD",
+        "exact-diffusion": ".exact_diffusion:ExactDiffusion",
+        "extra": ".extra:EXTRA",
+        "k-gt": ".k_gt:KGT",
+        "momentum-tracking": ".momentum_tracking:MomentumTracking",
+        "qg-dsgdm": ".qg_dsgdm:QuasiGlobalMomentum",
+        "push-pull": ".directed.push_pull:PushPull",
+        "push-diging": ".directed.push_diging:PushDIGing",
+        "sgp": ".directed.sgp:SGP",
+        "gt-adaptive-pp": ".directed.gt_adaptive_pp:GTAdaptivePP",
+    },
+)
 
 
 def display_name(label: str) -> str:

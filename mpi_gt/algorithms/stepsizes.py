@@ -1,11 +1,12 @@
-"""The stepsizes of a sweep."""
+"""The stepsizes of a sweep, and the stepsize in the specification of a method."""
 
 import math
 
 import numpy as np
 
 from ..errors import UserError
-from ..spec import convert
+from ..spec import convert, join
+from ..user_classes import split_spec
 
 MOST = 1000
 
@@ -23,3 +24,17 @@ def stepsizes(text: str, points: int | None) -> list[float]:
         raise UserError(f"lr '{text}' makes {count} stepsizes: give a shorter range, or --points")
     between = np.logspace(math.log10(first), math.log10(last), count)[1:-1]
     return [first, *(float(f"{lr:.3g}") for lr in between), last]
+
+
+def with_stepsize(spec: str, lr: float) -> str:
+    """Return the specification with the option lr; raise UserError if it has one."""
+    name, options = split_spec(spec)
+    if "lr" in options:
+        raise UserError(f"'{spec}' sets the lr that is to be swept")
+    return join(name, {"lr": repr(lr), **options})
+
+
+def without_stepsize(spec: str) -> str:
+    """Return the specification without the option lr."""
+    name, options = split_spec(spec)
+    return join(name, {key: value for key, value in options.items() if key != "lr"})

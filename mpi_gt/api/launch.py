@@ -5,13 +5,12 @@ and cleans up. What comes back is in the run directory, and the last message on 
 """
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +20,7 @@ from ..engine.result import Result, read_result
 from ..errors import Diverged, Interrupted, RunFailed, Stopped, UserError
 from ..launchers.detect import LAUNCHED, is_launched
 from ..launchers.mpirun import RANK_COMMAND
+from ..launchers.options import launch_options
 from ..launchers.parent import PARENT
 from ..rundir.layout import release_reserved
 from ..rundir.run_json import is_sweep, ranks_are_up, read_facts
@@ -191,15 +191,10 @@ def _start(words: Sequence[str]) -> "subprocess.Popen[bytes]":
     )
 
 
-def launch(
-    options: Mapping[str, Any],
-    wait: bool,
-    progress: bool | None,
-    hostfile: str | os.PathLike[str] | None,
-    mpirun_args: str | Sequence[str],
-) -> "Result | Launch":
+def launch(options: dict[str, Any], wait: bool, progress: bool | None) -> "Result | Launch":
     """Carry out `mpi_gt.launch`."""
     _require_front(options.get("n"))
+    for_launcher = launch_options(options)
     given = {"quiet": not wait or progress is False, **options}
     if given.get("n") is None and not given.get("resume"):
         raise UserError("how many nodes? Give launch(n=16, ...)")
@@ -239,7 +234,7 @@ def launch(
     try:
         with handing_over(inputs.objects):
             final = RunConfig.of({**inputs.options, "quiet": True})
-        words = [*to_arguments(final), *_launcher_words(hostfile, mpirun_args)]
+        words = [*to_arguments(final), *for_launcher.arguments()]
         started = Launch(words, out.absolute(), refuse)
     except BaseException:
         undo()
@@ -250,14 +245,13 @@ def launch(
 
 def resume(
     directory: str | os.PathLike[str],
-    options: Mapping[str, Any],
+    options: dict[str, Any],
     wait: bool,
     progress: bool | None,
-    hostfile: str | os.PathLike[str] | None,
-    mpirun_args: str | Sequence[str],
 ) -> "Result | Launch":
     """Carry out `mpi_gt.resume`."""
     _require_front(options.get("n"))
+    for_launcher = launch_options(options)
     if is_sweep(Path(directory)):
         raise UserError(
             f"{directory} holds a sweep: call mpi_gt.sweep once more as before, which runs only "
@@ -267,17 +261,9 @@ def resume(
     for name, value in options.items():
         if value is not None and name != "quiet":
             words += ["-n", str(value)] if name == "n" else [f"--{name.replace('_', '-')}={value}"]
-    words += _launcher_words(hostfile, mpirun_args)
+    words += for_launcher.arguments()
     started = Launch(words, Path(directory).absolute())
     return started.result(progress=False if options.get("quiet") else progress) if wait else started
-
-
-def _launcher_words(
-    hostfile: str | os.PathLike[str] | None, mpirun_args: str | Sequence[str]
-) -> list[str]:
-    words = [] if hostfile is None else [f"--hostfile={os.fspath(hostfile)}"]
-    text = mpirun_args if isinstance(mpirun_args, str) else shlex.join(mpirun_args)
-    return [*words, *([f"--mpirun-args={text}"] if text else [])]
 
 
 def _require_front(n: Any) -> None:

@@ -1,13 +1,12 @@
 """The function `mpi_gt.sweep`: a sweep from a script or a notebook."""
 
-import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import Stopped, UserError
-from ..launchers.mpirun import MpirunOptions
+from ..launchers.options import LaunchOptions, launch_options
 from ..results.runs import Runs
 from ..rundir.layout import release_reserved
 from ..rundir.run_json import read_facts
@@ -35,9 +34,7 @@ def sweep(over: Over, options: Mapping[str, Any]) -> Runs:
         }
     given = {name: value for name, value in options.items() if value is not None}
     own = {"quiet": True, **{name: given.pop(name) for name in OWN if name in given}}
-    hostfile, words = given.pop("hostfile", None), given.pop("mpirun_args", ())
-    words = tuple(shlex.split(words) if isinstance(words, str) else words)
-    for_mpirun = MpirunOptions(None if hostfile is None else str(hostfile), words)
+    for_launcher = launch_options(given)
     if "algorithm" in given:
         if "algorithms" in given:
             raise UserError("algorithm and algorithms are both given: one of them is enough")
@@ -45,7 +42,7 @@ def sweep(over: Over, options: Mapping[str, Any]) -> Runs:
     methods = given.get("algorithms", "")
     if is_pair(methods) or not isinstance(methods, str | list | tuple):
         given["algorithms"] = [methods]
-    code, plan = _run(given, over, own, for_mpirun)
+    code, plan = _run(given, over, own, for_launcher)
     error = read_facts(plan.directory).get("error")
     if code == Stopped.exit_code:
         left = len(plan.pending())
@@ -60,14 +57,14 @@ def sweep(over: Over, options: Mapping[str, Any]) -> Runs:
 
 
 def _run(
-    given: Mapping[str, Any], over: Over, own: Mapping[str, Any], for_mpirun: MpirunOptions
+    given: Mapping[str, Any], over: Over, own: Mapping[str, Any], for_launcher: LaunchOptions
 ) -> tuple[int, Plan]:
     """Run the sweep with texts for the objects among its options."""
     checked = Translation({**given, "over": over}, Path("inputs"), travels=True)
     if not checked.files:
         with handing_over(checked.objects):
             texts = checked.options
-            return run_sweep(texts, texts.pop("over"), own, for_mpirun)
+            return run_sweep(texts, texts.pop("over"), own, for_launcher)
     directory, new = _directory(checked, own)
     inputs = None
     try:
@@ -76,7 +73,7 @@ def _run(
         texts = {name: inputs.options[name] for name in given}
         chosen = {**own, "out": str(directory), "reserved": new}
         with handing_over(inputs.objects):
-            return run_sweep(texts, inputs.options["over"], chosen, for_mpirun)
+            return run_sweep(texts, inputs.options["over"], chosen, for_launcher)
     except UserError:
         if inputs is not None:
             inputs.undo()

@@ -91,6 +91,7 @@ def make_studies(options: Mapping[str, Any]) -> "list[Study]":
     flags = dict(options)
     name, variant = flags.pop("experiment"), flags.pop("variant", "literal")
     quick, overwrite = flags.pop("quick", False), flags.pop("overwrite", False)
+    tuned = flags.pop("tuned", False)
     out = flags.pop("out", None)
     flags.pop("quiet", None)
     if flags.pop("resume", False):
@@ -103,7 +104,12 @@ def make_studies(options: Mapping[str, Any]) -> "list[Study]":
         raise UserError(f"no experiment has a variant '{variant}'")
     studies = [
         make_study(
-            each, variant, quick, overrides, str(Path(out, each)) if out and name == "all" else out
+            each,
+            variant,
+            quick,
+            overrides,
+            str(Path(out, each)) if out and name == "all" else out,
+            tuned,
         )
         for each in names
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launchers import mpirun
-from ..launchers.mpirun import NO_OPTIONS, MpirunOptions
+from ..launchers.options import NO_OPTIONS, LaunchOptions
 from ..rundir.atomic import storage_failure
 from ..rundir.run_json import mark_failed, resume_hint
 from ..user_classes import describe_failure
@@ -51,7 +51,7 @@ def _note_lost_output(kind: str) -> int:
     return 128 + signal.SIGPIPE
 
 
-def start_run(words: list[str], config: "RunConfig", options: MpirunOptions = NO_OPTIONS) -> int:
+def start_run(words: list[str], config: "RunConfig", options: LaunchOptions = NO_OPTIONS) -> int:
     """Run `mpi-gt WORDS`, whose configuration is known, on ranks or stacked in this process."""
     try:
         if not config.stacked and config.n is None:
@@ -70,7 +70,7 @@ def launch_run(
     words: list[str],
     config: "RunConfig",
     on_tick: Callable[[], None] | None = None,
-    options: MpirunOptions = NO_OPTIONS,
+    options: LaunchOptions = NO_OPTIONS,
 ) -> int:
     """Run `mpi-gt WORDS` on ranks of its own; run.json says `running` before they are up."""
     from ..engine.resume import claim_directory

@@ -15,7 +15,19 @@ from ..spec import nearest
 from .commands import COMMANDS, Command, load
 
 HIDDEN = ("-h", "--reserved", "--plan")
-PATHS = ("file", "out", "directory", "directories", "bench", "profile", "check", "plot")
+PATHS = (
+    "file",
+    "out",
+    "directory",
+    "directories",
+    "bench",
+    "profile",
+    "check",
+    "plot",
+    "prelude",
+    "like",
+    "hostfile",
+)
 """Options, by their names in Python, that name files or directories."""
 
 
@@ -73,14 +85,17 @@ OPTIONS: dict[str, Option] = {
         "how neighbours swap vectors: see `mpi-gt describe exchange`",
         "neighbor",
     ),
+    "--place": Option(
+        "HOW",
+        "which rank owns which node: rank, graph (few edges between hosts), or shuffled:seed=S",
+        "rank",
+    ),
     "--channel": Option("KEY=VALUE,...", "emulate failures: see `mpi-gt describe channel`"),
     "--stacked": Option("", "run all nodes in this process, without MPI"),
-    "--hostfile": Option(
-        "FILE", "with -n: the hosts to run on, in the format of this MPI (see mpi-gt hostfile)"
-    ),
-    "--mpirun-args": Option(
-        "WORDS", 'with -n: more options of mpirun, as one word: --mpirun-args="--map-by core"'
-    ),
+    "--hostfile": Option("FILE", "with -n: the hosts to run on (see mpi-gt hostfile)"),
+    "--launcher": Option("NAME", "with -n: mpirun, mpiexec, srun, or the path of one"),
+    "--launcher-args": Option("WORDS", 'with -n: its own options, as in "--map-by numa"'),
+    "--export": Option("NAME,...", "with -n: more variables for ranks on other hosts"),
     "--out": Option("DIR", "run directory", "runs/<time>-<problem>-<algorithm>"),
     "--overwrite": Option("", "replace the run in an existing directory"),
     "--log-every": Option("K", "measure every K iterations", "T/200, in a profile T/20"),
@@ -88,8 +103,10 @@ OPTIONS: dict[str, Option] = {
     "--no-figures": Option("", "draw no figures"),
     "--checkpoint-every": Option("K", "save the state every K iterations"),
     "--checkpoint-minutes": Option("M", "save the state every M minutes"),
+    "--checkpoint-layout": Option("HOW", "a file per rank, or per host", "rank"),
+    "--checkpoint-staging": Option("DIR", "save to this folder of each host, then copy"),
     "--resume": Option("", "continue the run in --out, if there is one"),
-    "--watchdog": Option("SECONDS", "end the run when an exchange takes longer; 0: never", "120"),
+    "--watchdog": Option("SECONDS", "limit for an exchange; 0: no limit", "120"),
     "--straggler": Option(
         "node=I,ms=T",
         "make node I sleep T milliseconds per iteration; also jitter=MS and probability=P",
@@ -102,6 +119,12 @@ OPTIONS: dict[str, Option] = {
     "--f-star": Option("F", "lower bound of f", "the problem's own"),
 }
 """The options that several commands share, by name."""
+
+LAUNCH_GROUP = {"launch": ("--launcher", "--launcher-args", "--hostfile", "--export")}
+"""The options of every command that starts ranks: see `launchers.options`."""
+
+OLD_SPELLINGS = {"--mpirun-args": "--launcher-args"}
+"""Former names of options that several commands share."""
 
 RUN_GROUPS: dict[str, tuple[str, ...]] = {
     "problem": (
@@ -120,11 +143,19 @@ RUN_GROUPS: dict[str, tuple[str, ...]] = {
         "--weights",
         "--matchings",
         "--channel",
+        "--place",
         "--exchange",
         "--stacked",
     ),
     "output": ("--out", "--overwrite", "--log-every", "--quiet", "--no-figures", "--reserved"),
-    "robustness": ("--checkpoint-every", "--checkpoint-minutes", "--resume", "--watchdog"),
+    "robustness": (
+        "--checkpoint-every",
+        "--checkpoint-minutes",
+        "--checkpoint-layout",
+        "--checkpoint-staging",
+        "--resume",
+        "--watchdog",
+    ),
     "measurement": ("--straggler",),
 }
 """The options of every command that runs an experiment, by the heading in its help."""
@@ -232,7 +263,8 @@ def parse(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     if command.takes_command and "--" in words:
         where = words.index("--")
         words, inner = words[:where], words[where + 1 :]
-    words = [_present_spelling(word, command.old_spellings) for word in words]
+    old = {**OLD_SPELLINGS, **command.old_spellings}
+    words = [_present_spelling(word, old) for word in words]
     parser = _command_parser(command)
     namespace, unknown = parser.parse_known_args(words)
     options = vars(namespace)

@@ -17,6 +17,7 @@ from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launchers import detect
 from ..launchers.build_id import require_same_build
+from ..launchers.timers import coarse_timers
 from ..machine import mpi_library, require_mpi
 from ..rundir.atomic import storage_failure
 from ..rundir.host_folder import HostFolder, enter_host
@@ -65,7 +66,7 @@ def _main_on_host(arguments: list[str], stop: StopRequest, host: HostFolder) -> 
     by_user = MPI.Is_initialized()  # in a script of the user's
     if not mismatch:
         if not by_user:
-            with host.around_init(mpi_library()):
+            with host.around_init(mpi_library()), coarse_timers():
                 MPI.Init_thread(MPI.THREAD_FUNNELED)  # one thread calls MPI, so it takes no locks
         if launch and launch.launcher == detect.SRUN_PMIX:
             # Open MPI (its issue 12495): a first message crashes a rank that is still in there
@@ -86,7 +87,8 @@ def _main_on_host(arguments: list[str], stop: StopRequest, host: HostFolder) -> 
     code = int(comm.bcast(detect.write_exit_code(code) if comm.rank == 0 else None))
     watchdog.guard_exit()
     if not by_user:
-        MPI.Finalize()  # here, and not at the exit of Python: then the host can be left
+        with coarse_timers():
+            MPI.Finalize()  # here, and not at the exit of Python: then the host can be left
     return code
 
 
@@ -105,7 +107,7 @@ def _report_mismatch(launch: detect.Launch | None, mismatch: str, arguments: lis
     if report is None:
         print(f"mpi-gt: error: {mismatch}", file=sys.stderr, flush=True)
     else:
-        report(mismatch)
+        report(mismatch, arguments)
     return detect.write_exit_code(UserError.exit_code)
 
 
@@ -131,7 +133,7 @@ def _run_command(comm: "MPI.Intracomm", arguments: list[str], context: RankConte
 
 def _prepare(arguments: list[str], ranks: int) -> tuple[Callable[..., int] | None, Any]:
     """Return what every rank calls, and its plan; None and an exit code where all is done."""
-    from ..launchers.mpirun import MpirunOptions
+    from ..launchers.options import LaunchOptions
     from .commands import load
     from .parser import parse
 
@@ -140,9 +142,9 @@ def _prepare(arguments: list[str], ranks: int) -> tuple[Callable[..., int] | Non
         name, options = parse(arguments)
     except SystemExit as done:  # --help or --version, printed by now
         return None, int(done.code or 0)
-    for_mpirun = MpirunOptions.of(options).flag
-    if for_mpirun and detect.OUTCOME not in os.environ:
-        raise UserError(f"{for_mpirun} goes with -n, not with your own mpirun, which has its own")
+    for_launcher = LaunchOptions.of(options).flag
+    if for_launcher and detect.OUTCOME not in os.environ:
+        raise UserError(f"{for_launcher} goes with -n; your own launcher has its own options")
     command = load(name)
     if command.prepare is None:
         assert command.alone is not None
@@ -208,7 +210,8 @@ def _abort(comm: "MPI.Intracomm", error: BaseException, directory: Path | None) 
     if marked or isinstance(error, RootFailed):
         time.sleep(10)
     else:
-        _report(comm.rank, error, directory)
+        node = getattr(comm, "node", None)
+        _report(comm.rank if node is None else node, error, directory)
     comm.Abort(1)
     os._exit(1)  # where Abort returns before the launcher has ended us
 

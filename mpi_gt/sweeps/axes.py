@@ -18,7 +18,7 @@ SPECS = ("problem", "algorithm", "graph")
 """Axes whose values are specifications."""
 RUN_AXES = (
     *SPECS, "weights", "matchings", "x1", "n", "iterations", "seeds", "seed", "log_every", "dtype",
-    "exchange", "straggler", "channel",
+    "place", "exchange", "straggler", "channel",
 )  # fmt: skip
 """Options of a run that can be an axis."""
 CHANNEL = "channel."

@@ -87,7 +87,7 @@ def make_plan(
             raise UserError(f"{directory} holds another run: give another --out, or --overwrite")
     if (directory / POINTS).is_symlink() or (directory / POINTS).is_file():
         raise UserError(f"{directory / POINTS} is in the way: {directory} cannot hold a sweep")
-    swept = [name for name in ("exchange", "straggler") if name in grid.over()]
+    swept = [name for name in ("place", "exchange", "straggler") if name in grid.over()]
     found = {} if overwrite else _found(directory, swept)
     names = _names(grid.points, found, swept)
     typed = asdict(grid.config)

@@ -10,7 +10,7 @@ from ..engine.stop import StopRequest
 from ..errors import STUCK_EXIT_CODE, UserError
 from ..files import require_name
 from ..launchers import mpirun
-from ..launchers.mpirun import NO_OPTIONS, MpirunOptions
+from ..launchers.options import NO_OPTIONS, LaunchOptions
 from ..rundir.layout import release_reserved, reserve
 from ..rundir.lock import TOKEN, claim
 from ..rundir.run_json import mark_failed, read_facts
@@ -28,7 +28,7 @@ def run_sweep(
     options: Mapping[str, Any],
     over: Over,
     own: Mapping[str, Any],
-    for_mpirun: MpirunOptions = NO_OPTIONS,
+    for_launcher: LaunchOptions = NO_OPTIONS,
 ) -> tuple[int, Plan]:
     """Run a sweep in the directory that `own` names, or in a new one; see `start_sweep`.
 
@@ -38,7 +38,7 @@ def run_sweep(
     directory, reserved = choose_directory(options, over, own)
     overwrite, quiet = bool(own.get("overwrite")), bool(own.get("quiet"))
     try:
-        return start_sweep(directory, options, over, overwrite, reserved, quiet, for_mpirun)
+        return start_sweep(directory, options, over, overwrite, reserved, quiet, for_launcher)
     finally:
         release(directory, reserved)
 
@@ -74,7 +74,7 @@ def start_sweep(
     overwrite: bool = False,
     reserved: bool = False,
     quiet: bool = False,
-    for_mpirun: MpirunOptions = NO_OPTIONS,
+    for_launcher: LaunchOptions = NO_OPTIONS,
 ) -> tuple[int, Plan]:
     """Run all points of a sweep that are not done; return the exit code and the plan.
 
@@ -82,8 +82,8 @@ def start_sweep(
     """
     plan = make_plan(directory, options, over, overwrite, reserved)
     stacked = plan.grid.config.stacked
-    if stacked and for_mpirun.flag:
-        raise UserError(f"--stacked is one process: it takes no {for_mpirun.flag}")
+    if stacked and for_launcher.flag:
+        raise UserError(f"--stacked is one process: it takes no {for_launcher.flag}")
     existed = directory.exists() and not reserved
     with claim(directory) as held:
         begin(plan, overwrite)
@@ -91,7 +91,7 @@ def start_sweep(
             if stacked:
                 code = _run_stacked(plan, quiet)
             else:
-                code = _launch_all(plan, held.token, for_mpirun, quiet)
+                code = _launch_all(plan, held.token, for_launcher, quiet)
         except KeyboardInterrupt:
             mark_failed(directory, "interrupted by SIGINT", 128 + signal.SIGINT)
             raise
@@ -131,7 +131,7 @@ def numbers_for(plan: Plan, ranks: int) -> list[int]:
     ]
 
 
-def _launch_all(plan: Plan, token: str, for_mpirun: MpirunOptions, quiet: bool) -> int:
+def _launch_all(plan: Plan, token: str, for_launcher: LaunchOptions, quiet: bool) -> int:
     """Run the pending points, all with the same number of ranks in one launch."""
     counts = sorted({plan.grid.points[number].config.n or 0 for number in plan.pending()})
     skipped: list[str] = []
@@ -142,7 +142,7 @@ def _launch_all(plan: Plan, token: str, for_mpirun: MpirunOptions, quiet: bool) 
             numbers = numbers_for(plan, ranks)
             if not numbers:
                 break
-            code = _launch(plan, ranks, token, for_mpirun, quiet)
+            code = _launch(plan, ranks, token, for_launcher, quiet)
             _end_dead(plan, numbers)
             failed = [number for number in numbers if _has_failed(plan, number)]
             skipped += [plan.names[number] for number in failed]
@@ -155,9 +155,9 @@ def _launch_all(plan: Plan, token: str, for_mpirun: MpirunOptions, quiet: bool) 
     return 0
 
 
-def _launch(plan: Plan, ranks: int, token: str, for_mpirun: MpirunOptions, quiet: bool) -> int:
+def _launch(plan: Plan, ranks: int, token: str, for_launcher: LaunchOptions, quiet: bool) -> int:
     words = ["sweep", "--plan", str(plan.directory), *(["--quiet"] if quiet else [])]
-    return mpirun.launch(words, ranks, plan.directory, None, for_mpirun, {TOKEN: token})
+    return mpirun.launch(words, ranks, plan.directory, None, for_launcher, {TOKEN: token})
 
 
 def _end_dead(plan: Plan, numbers: Sequence[int]) -> None:

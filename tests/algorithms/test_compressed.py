@@ -7,7 +7,10 @@ import pytest
 from algorithms.stacking import gap_of, stacked, steps
 
 from mpi_gt.algorithms import ALGORITHMS
-from mpi_gt.algorithms.compressed import BEER, LEAD, ChocoSGD, GTAdaptiveCompressed
+from mpi_gt.algorithms.compressed.beer import BEER
+from mpi_gt.algorithms.compressed.choco_sgd import ChocoSGD
+from mpi_gt.algorithms.compressed.gt_adaptive_compressed import GTAdaptiveCompressed
+from mpi_gt.algorithms.compressed.lead import LEAD
 from mpi_gt.errors import UserError
 from mpi_gt.graphs import build_network
 

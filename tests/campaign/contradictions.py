@@ -110,6 +110,9 @@ graph complete -n 20001
 graph ring -n 5000 --weights laplacian
 graph digraph -n 8 --weights metropolis
 graph digraph -n 8 --matchings
+graph ring -n 8 --hosts 2x3
+graph ring -n 100001 --hosts 1x100001
+run -n 2 --stacked --place graph
 graph ring+star -n 8 --matchings
 graph ring -n 8 --weights metropolis --matchings all
 graph one-peer-hypercube -n 6
@@ -192,7 +195,7 @@ submit -- run
 {JOB} -- resume missing
 {JOB} -- reproduce nothing
 {JOB} -- compare --algorithms nothing
-{JOB} --requeue -- compare
+{JOB} --requeue -- bench
 {JOB} --launcher slurm -- run
 {JOB} --sbatch mem=4G -- run
 doctor extra
@@ -253,7 +256,7 @@ profile --trace-iterations 5:1
 resume missing
 resume folder
 reproduce nothing
-scale
+scale -n 4
 bench --sizes 7
 bench --graphs hypercubes
 graph ring

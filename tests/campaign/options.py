@@ -24,17 +24,20 @@ from campaign.values import (
 
 from mpi_gt.algorithms import ALGORITHMS
 from mpi_gt.cli.commands import COMMANDS
+from mpi_gt.cli.commands.submit import SYSTEMS
 from mpi_gt.cli.parser import HIDDEN, build_parser
 from mpi_gt.comm import EXCHANGE_NAMES
 from mpi_gt.compressors import COMPRESSORS
 from mpi_gt.config import DTYPES, LIMITS, RunConfig
 from mpi_gt.datasets import DATASETS
 from mpi_gt.graphs import FAMILIES, MATCHINGS, WEIGHTS
+from mpi_gt.graphs.placement import PLACEMENTS
+from mpi_gt.launchers.batch.slurm import LAUNCHERS
 from mpi_gt.launchers.brands import BRANDS
-from mpi_gt.launchers.slurm import LAUNCHERS
 from mpi_gt.performance.scaling import MODES
 from mpi_gt.problems import PROBLEMS
 from mpi_gt.reproduce.study import EXPERIMENTS
+from mpi_gt.rundir.layout import LAYOUTS
 
 Values = list[str]
 
@@ -102,11 +105,19 @@ OWN: dict[str, Values] = {
         *wrong_names(MATCHINGS), "true", "all:seed=1", "random:seed=-1", "random:seed=x",
         "random:x=1", "random:seed=1,seed=2", f"random:seed={2**63 + 1}", "random,all",
     ],
+    "--place": [
+        *wrong_names(PLACEMENTS), "graph:seed=1", "shuffled:seed=-1", "shuffled:seed=x",
+        "shuffled:x=1", f"shuffled:seed={2**63 + 1}", "rank,graph",
+    ],
     "--exchange": wrong_names(EXCHANGE_NAMES),
     "--exchanges": [*wrong_names(EXCHANGE_NAMES), "p2p,", ",", "p2p,p3p"],
     "--compress": [
         *wrong_names(COMPRESSORS), ",", "sign,sign", "qsgd:bits=3", "qsgd:bits=x", "qsgd:block=0",
         "top:k=0", "top:k=nan", "top:k=1e12", "sign:k=1", "missing_module:Class", "sign\0",
+    ],
+    "--checkpoint-layout": [*wrong_names(LAYOUTS), "rank,host", "node", "a", "host:1"],
+    "--checkpoint-staging": [
+        "", "missing", "file", "fifo", "a\0b", "x" * 300, "/dev/null", "/proc/nothing/a", "\udcff",
     ],
     "--dtype": [*wrong_names(DTYPES), "int32", "float16", "complex128", "object", "f8"],
     "--launcher": wrong_names(LAUNCHERS),
@@ -162,6 +173,7 @@ OWN: dict[str, Values] = {
         "graph.p=x", "problem=", "problem=hubert", "problem.spread=-1", "problem.spread=x",
         "problem.=1", ".spread=1", "algorithm=gtt", "algorithm=gt,gt", "weights=x", "weights=a.npy",
         "x1=missing.npy", "seeds=0", "seeds=x", "seed=-1", "dtype=float16", "exchange=p3p",
+        "place=grap",
         "channel=links=1", "channel.loss=1", "channel.loss=0..1", "channel.loss=x", "channel.x=1",
         "channel.=1", "channel.burst=5", "channel=", "channel.seed=-1", "channel.noise=0..1",
         "log-every=0", "straggler=node=0,ms=1", "é=1", f"lr={'9' * 5000}", "seed=1..1e6:1000",
@@ -171,7 +183,8 @@ OWN: dict[str, Values] = {
         "gradients=nan", "gradients=inf", "bytes=0", "BYTES=1", "bytes=1e400", "seconds=3",
         "gradients=1,bytes=2", "gradients=1\0",
     ],
-    "--mpirun-args": ["'a", '"x', "a\\", "--x 'y"],
+    "--launcher-args": ["'a", '"x', "a\\", "--x 'y"],
+    "--export": ["1A", "A B", "=1", "A-B", "NO_SUCH_VARIABLE"],
     "--hosts": [
         "", "x", "h1", "h1:", ":4", "h1:0", "h1:-1", "h1:x", "h1:1.5", "h1:4,h1:4", "h1:4,,h2:4",
         "h 1:4", "-h:4", "é:4", "h1:4\n", "h\0:4", f"h1:{'9' * 5000}", "h1:1000001", "h1:²",
@@ -180,6 +193,12 @@ OWN: dict[str, Values] = {
     "--time": [
         "", "x", "1:2:3:4", "-1", "01:00:0", "1h", "nan", "01:00:00\n#SBATCH --x", "²", "1\0"
     ],
+    "--port": [*WHOLE, *HUGE, "0", "-1", "65536"],
+    "--system": wrong_names(SYSTEMS),
+    "--prelude": _FILE_NAMES,
+    "--array": ["", "x", "-1", "4-0", "0-", "1,,2", "0-4:2", "0-4%", "²", "0-9999999", "1\0"],
+    "--signal": [*WHOLE, *HUGE, "0", "-1", "65536"],
+    "--like": _FILE_NAMES,
     "--sbatch": ["x", "", "mem=4G", "--a\nb", "-\0", "--a\rb"],
     "--plot": ["a.xyz", "a\0b.png", "x" * 300 + ".png", "/proc/a.png"],
 }  # fmt: skip
@@ -202,6 +221,8 @@ def values_of(command: str, option: str) -> Values:
         return LISTS
     if option == "--hosts" and command == "submit":
         return [*WHOLE, "0", "-1", "9" * 31]
+    if option == "--export" and command == "submit":  # sbatch knows which variables are set
+        return OWN[option][:-1]
     if option in ("--out", "-o"):
         return out_values(command)
     if option in OWN:
@@ -276,6 +297,10 @@ def _extras(command: str, flag: str, base: tuple[str, ...]) -> tuple[str, ...]:
     """Return what has to stand beside this flag for its value to be looked at."""
     if flag == "--trace-iterations" and command == "run":
         return ("--profile",)
+    if flag == "--port":
+        return ("--web",)
+    if flag in ("--signal", "--like"):
+        return ("--requeue",)
     if flag == "--hostfile":
         return ("-n", "2")
     if flag == "--out" and command == "graph":

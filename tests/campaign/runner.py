@@ -18,7 +18,7 @@ from pathlib import Path
 from campaign.case import COMMAND, INSIDE, MPIRUN, Case
 from campaign.files import make
 
-from mpi_gt.launchers.mpirun import detect_brand, find_mpirun
+from mpi_gt.launchers.programs import detect_brand, find_mpirun
 
 PREFIX = "mpi-gt: error: "
 MEMORY = 4 << 30

@@ -8,7 +8,7 @@ from campaign.case import Case, rotate
 from campaign.values import LONG, REAL, WHOLE, malformed, outside, wrong_names
 
 from mpi_gt.algorithms import ALGORITHMS
-from mpi_gt.cli.commands.describe import option_docs
+from mpi_gt.cli.docstrings import option_docs
 from mpi_gt.graphs import FAMILIES
 from mpi_gt.problems import PROBLEMS
 from mpi_gt.spec import options_of

@@ -21,7 +21,7 @@ def comparison(tmp_path_factory):
 
 def test_every_algorithm_by_default(comparison):
     summary = json.loads((comparison / "summary.json").read_text())
-    assert list(summary) == list(ALGORITHMS)
+    assert list(summary) == ["schema", *ALGORITHMS]
     with np.load(comparison / "final.npz") as file:
         assert file.files == list(ALGORITHMS)
         assert {file[name].shape for name in file.files} == {(4, 2, 10)}

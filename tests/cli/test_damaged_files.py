@@ -121,7 +121,7 @@ def attempt(made, tmp_path, capsys, monkeypatch):
 
     The damage is a function of the path, or another content.
     """
-    monkeypatch.setattr("mpi_gt.report.page._bundle", lambda: "")
+    monkeypatch.setattr("mpi_gt.report.page.read_bundle", lambda: "")
     numbers = itertools.count()
     before = signal.signal(signal.SIGALRM, lambda number, frame: pytest.fail("it hangs"))
 

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from mpi_gt.algorithms import ALGORITHMS
-from mpi_gt.cli.commands.describe import KINDS, option_docs, split_docstring, summary
+from mpi_gt.cli.commands.describe import KINDS
+from mpi_gt.cli.docstrings import option_docs, split_docstring, summary
 from mpi_gt.cli.main import main
 from mpi_gt.spec import options_of
 

@@ -15,7 +15,7 @@ from mpi_gt.display.markdown import show_markdown
 FOLDER = Path(mpi_gt.__file__).parent / "manual"
 TOPICS = {
     *("running", "methods", "data", "extending", "resuming", "clusters", "communication"),
-    *("theory", "paper", "mathematics", "speed", "results", "channels", "networks"),
+    *("theory", "paper", "mathematics", "speed", "results", "channels", "networks", "zoo"),
 }
 
 

@@ -17,6 +17,7 @@ def test_sweep(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "best stepsize" in shown
     sweep = json.loads((out / "sweep.json").read_text())
+    assert sweep.pop("schema") == 1
     assert list(sweep) == ["gt", "dsgd:order=atc"]
     for of in sweep.values():
         assert of["lr"] == [0.01, 1e14, 1e30]

@@ -27,14 +27,14 @@ def outputs(directory):
         return {name: file[name].tobytes() for name in file.files}
 
 
-def test_ranks_have_the_bits_of_a_stacked_run(mpi, call, tmp_path):
+def test_ranks_have_the_bits_of_a_stacked_run(mpich, call, tmp_path):
     words = ["compare", "-n", "4", "--iterations", "20", "--seeds", "2", "--quiet"]
     words += ["--algorithms", ",".join(METHODS), "--out"]
-    call(mpi.mpi_gt(*words, tmp_path / "stacked", "--stacked"))
+    call(mpich.mpi_gt(*words, tmp_path / "stacked", "--stacked"))
     expected = outputs(tmp_path / "stacked")
     assert len(expected) >= len(METHODS)
     for exchange in ("neighbor", "nonblocking", "shared"):
-        call(mpi.mpi_gt(*words, tmp_path / exchange, "--exchange", exchange))
+        call(mpich.mpi_gt(*words, tmp_path / exchange, "--exchange", exchange))
         assert outputs(tmp_path / exchange) == expected
 
 

@@ -20,9 +20,15 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("way", ["mpirun", "child"])
+@pytest.mark.parametrize(
+    ("way", "case"),
+    [
+        *(("child", case) for case in BAD),
+        *(("mpirun", case) for case in ("domain", "malformed", "data", "taken", "option")),
+    ],
+)
 def test_bad_input_is_one_message_and_exit_code_two(openmpi, way, case, call, tmp_path):
+    """Under a bare mpirun the ranks find all errors: one of each place where they are found."""
     require_one_message(openmpi, way, case, call, tmp_path)
 
 

@@ -15,20 +15,17 @@ def output(directory):
         return file["x"]
 
 
-def test_mpi_equals_stacked_and_the_exchanges_agree_to_the_bit(mpi, call, tmp_path):
-    """tests/ranks does the same on fewer ranks and with all exchanges."""
+def test_sixteen_ranks_of_mpich_equal_stacked(mpich, call, tmp_path):
+    """tests/ranks does the same on fewer ranks, with all exchanges; for Open MPI also on 16."""
     options = ["-n", "16", "--iterations", "60", "--seeds", "3", "--quiet", "--out"]
-    call(mpi.mpi_gt("run", "--stacked", *options, tmp_path / "stacked"))
-    for exchange in ("neighbor", "persistent", "shared"):
-        done = call(mpi.mpi_gt("run", "--exchange", exchange, *options, tmp_path / exchange))
+    call(mpich.mpi_gt("run", "--stacked", *options, tmp_path / "stacked"))
+    for exchange in ("neighbor", "shared"):
+        done = call(mpich.mpi_gt("run", "--exchange", exchange, *options, tmp_path / exchange))
         assert (done.out, done.err) == ("", "")
     difference = output(tmp_path / "neighbor") - output(tmp_path / "stacked")
     assert np.abs(difference).max() <= 1e-12
-    finals = {
-        (tmp_path / exchange / "final.npz").read_bytes()
-        for exchange in ("neighbor", "persistent", "shared")
-    }
-    assert len(finals) == 1
+    first, second = (tmp_path / exchange / "final.npz" for exchange in ("neighbor", "shared"))
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_all_ways_to_launch_give_the_same_numbers(mpi, call, tmp_path):
@@ -78,13 +75,13 @@ def test_the_library_is_called_once_an_iteration_on_every_rank(
     shim = tmp_path / "shim.so"
     call([mpi.mpicc(tmp_path), "-shared", "-fPIC", "-o", shim, SHIM])
     done = call(
-        mpi.mpi_gt("run", "-n", "5", "--iterations", "123", "--exchange", exchange, "--out",
+        mpi.mpi_gt("run", "-n", "3", "--iterations", "123", "--exchange", exchange, "--out",
                    tmp_path / "run", "--quiet"),
         env={"LD_PRELOAD": str(shim)},
     )  # fmt: skip
     counts = [line.split()[1:] for line in done.err.splitlines() if line.startswith("collectives")]
     expected = {"neighbor": ["123", "0"], "persistent": ["0", "123"]}[exchange]
-    assert sorted(counts) == [[str(rank), *expected] for rank in range(5)], str(done)
+    assert sorted(counts) == [[str(rank), *expected] for rank in range(3)], str(done)
 
 
 def test_doctor(mpi, call):

@@ -13,8 +13,9 @@ from support import facts, finish, ranks_of, skip_without_root, start, wait_for
 
 from mpi_gt.cli.main import main
 from mpi_gt.rundir.checkpoint import glance, part_path
+from mpi_gt.rundir.checkpoint_files import latest, saved_iteration, slot_folder
 
-SIZE = ["-n", "4", "--seeds", "2", "--quiet", "--graph", "ring"]
+SIZE = ["-n", "3", "--seeds", "2", "--quiet", "--graph", "path"]
 
 
 def far(out, iterations):
@@ -50,13 +51,36 @@ def test_stopped_by_a_signal_and_resumed_with_another_exchange(mpi, call, tmp_pa
     at = facts(out)["stopped"]["iteration"]
     positions = {
         (glance(part_path(out, 0, node))["iteration"], glance(part_path(out, 0, node))["node"])
-        for node in range(4)
+        for node in range(3)
     }
-    assert positions == {(at, node) for node in range(4)}
+    assert positions == {(at, node) for node in range(3)}
     resume_until(mpi, call, out, "--exchange", "p2p", iterations=at + 100)
     reference = references(mpi, call, tmp_path, iterations=at + 100)
     assert_same(out, reference)
     assert facts(out)["resumes"][0]["exchange"] == "p2p"
+
+
+@pytest.mark.parametrize("layout", ["rank", "host"])
+def test_a_stop_waits_for_what_is_staged(openmpi, layout, call, tmp_path):
+    out, scratch = tmp_path / "run", tmp_path / "scratch"
+    scratch.mkdir()
+    words = ["--checkpoint-every", "30", "--checkpoint-layout", layout]
+    words += ["--checkpoint-staging", str(scratch)]
+    process = begin(openmpi, out, *words, iterations=10**7)
+    process.send_signal(signal.SIGTERM)
+    done = finish(process, limit=30)
+    assert done.code == 85, str(done)
+    at = facts(out)["stopped"]["iteration"]
+    assert latest(out)["iteration"] == saved_iteration(out) == at
+    assert not list(scratch.iterdir())
+    for slot in (0, 1):
+        assert len(list(slot_folder(out, slot).iterdir())) == (3 if layout == "rank" else 1)
+    scratch.rmdir()
+    done = call(openmpi.mpi_gt("resume", out, "--iterations", at + 40, "--quiet"), expect=2)
+    assert done.err.count(f"checkpoint-staging: '{scratch}'") == 1, str(done)
+    resume_until(openmpi, call, out, "--checkpoint-staging", tmp_path, iterations=at + 40)
+    assert facts(out)["resumes"][-1]["iteration"] == at
+    assert_same(out, references(openmpi, call, tmp_path, iterations=at + 40))
 
 
 @pytest.mark.parametrize("way", ["USR1 to mpirun", "TERM to one rank", "USR1 to all", "file"])
@@ -71,7 +95,7 @@ def test_mpich_hands_the_signal_on(mpich, tmp_path):
 
 def require_stop(mpi, way, out):
     words = ["run", *SIZE, "--iterations", "10000000", "--log-every", "10", "--out", str(out)]
-    process = start(mpi.mpirun(4, mpi.python, "-m", "mpi_gt", *words))
+    process = start(mpi.mpirun(3, mpi.python, "-m", "mpi_gt", *words))
     wait_for(lambda: far(out, 60))
     if way == "USR1 to mpirun":
         process.send_signal(signal.SIGUSR1)
@@ -92,11 +116,13 @@ KILLED = {
     "softmax": ["--algorithm", "gtadam", "--exchange", "persistent-p2p", "--problem",
                 "softmax:rows=64,features=3"],
     "channel": ["--channel", "links=0.2,loss=0.1,burst=40,noise=1e-3,inactive=0.1"],
+    "host": ["--checkpoint-layout", "host", "--checkpoint-staging", "SCRATCH"],
+    "staged": ["--checkpoint-staging", "SCRATCH"],
     "mlp": ["--algorithm", "gt-adaptive-vr:period=7", "--problem", "mlp:rows=64,hidden=5"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ["gt", "d-amsgrad", "mlp"])
+@pytest.mark.parametrize("case", ["gt", "d-amsgrad", "host", "staged", "mlp"])
 def test_killed_and_resumed(openmpi, case, call, tmp_path):
     require_same_after_kill(openmpi, openmpi, case, call, tmp_path)
 
@@ -112,8 +138,10 @@ def test_killed_over_a_channel_and_resumed_on_another_mpi(openmpi, mpich, call, 
 
 def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
     """Kill a rank or mpirun by SIGKILL and resume under a bare mpirun of Open MPI."""
-    words = [*KILLED[case], "--checkpoint-every", "20"]
-    out = tmp_path / "run"
+    out, scratch = tmp_path / "run", tmp_path / "scratch"
+    scratch.mkdir()
+    words = [str(scratch) if word == "SCRATCH" else word for word in KILLED[case]]
+    words += ["--checkpoint-every", "20"]
     process = begin(mpi, out, *words, iterations=10**7)
     (rank, *_) = ranks_of(out)
     parent = process.pid if case == "gt" else rank
@@ -126,16 +154,19 @@ def require_same_after_kill(openmpi, mpi, case, call, tmp_path):
         assert facts(out)["status"] == "failed"
         assert f"mpi-gt resume {out}" in done.err
     wait_for(lambda: not ranks_of(out), limit=15)
-    at = max(glance(part_path(out, slot, 0))["iteration"] for slot in (0, 1)) + 50
+    at = latest(out)["iteration"] + 50
     words = ["resume", str(out), "--iterations", str(at), "--quiet"]
-    call(openmpi.mpirun(4, openmpi.python, "-m", "mpi_gt", *words))
+    call(openmpi.mpirun(3, openmpi.python, "-m", "mpi_gt", *words))
     assert facts(out)["resumes"][0]["iteration"] >= at - 70
-    assert_same(out, references(openmpi, call, tmp_path, *KILLED[case], iterations=at))
+    assert not list(scratch.iterdir())
+    reference = [word for word in KILLED[case] if "host" != word != "SCRATCH"]
+    plain = [word for word in reference if not word.startswith("--checkpoint")]
+    assert_same(out, references(openmpi, call, tmp_path, *plain, iterations=at))
 
 
 def test_other_exchanges_stop_and_go_on(openmpi, call, tmp_path):
-    """The run is stopped with each exchange and resumed with the next."""
-    exchanges = ["neighbor", "p2p", "shared", "persistent-p2p", "rma", "nonblocking", "pickle"]
+    """The run is stopped with each exchange and resumed with the next; other tests have others."""
+    exchanges = ["neighbor", "nonblocking", "shared", "rma", "pickle"]
     out = tmp_path / "run"
     at = 0
     for index, exchange in enumerate(exchanges):
@@ -187,21 +218,37 @@ def test_refused_on_other_ranks(openmpi, call, tmp_path):
     )
     more = ["resume", str(out), "--iterations", "40"]
     for words in (
-        openmpi.mpi_gt(*more, "-n", "3"),
-        openmpi.mpirun(3, openmpi.python, "-m", "mpi_gt", *more),
+        openmpi.mpi_gt(*more, "-n", "2"),
+        openmpi.mpirun(2, openmpi.python, "-m", "mpi_gt", *more),
     ):
         done = call(words, expect=2, limit=60)
-        assert done.err.count("has 4 ranks, not 3") == 1, str(done)
+        assert done.err.count("has 3 ranks, not 2") == 1, str(done)
     words = ["run", *SIZE, "--iterations", "40", "--resume", "--out", out, "--graph", "complete"]
     done = call(openmpi.mpi_gt(*words), expect=2)
     assert done.err.count("its graph and weights was") == 1, str(done)
     assert facts(out)["status"] == "finished"
-    done = call(openmpi.mpirun(4, openmpi.python, "-m", "mpi_gt", "resume", str(out)))
+    done = call(openmpi.mpirun(3, openmpi.python, "-m", "mpi_gt", "resume", str(out)))
     assert done.out.count("is finished") == 1
 
 
 def test_a_disk_that_is_full(mpi, call, tmp_path):
-    """The run writes to a small file system, if the test may mount one."""
+    require_message_when_full(mpi, call, tmp_path)
+
+
+def test_a_disk_that_is_full_when_a_host_is_saved(openmpi, call, tmp_path):
+    """Only the first rank of a host writes; the others wait for it until they are ended."""
+    require_message_when_full(openmpi, call, tmp_path, "--checkpoint-layout", "host")
+
+
+def test_a_disk_that_is_full_when_a_staged_file_is_copied(openmpi, call, tmp_path):
+    """It is a thread that notices."""
+    words = ["--checkpoint-layout", "host", "--checkpoint-staging", str(tmp_path)]
+    require_message_when_full(openmpi, call, tmp_path, *words)
+    assert not list(tmp_path.glob(".mpi-gt-*"))
+
+
+def require_message_when_full(mpi, call, tmp_path, *options):
+    """Run on a small file system, if the test may mount one, fill it, and resume."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
@@ -217,9 +264,10 @@ def test_a_disk_that_is_full(mpi, call, tmp_path):
             "50",
             "--problem",
             "huber:dim=99",
+            *options,
         ]
         process = start(mpi.mpi_gt("run", *words, "--iterations", "100000000", "--out", out))
-        wait_for(lambda: glance(part_path(out, 1, 0)).get("iteration", 0) > 100)
+        wait_for(lambda: latest(out).get("iteration", 0) > 150)
         with contextlib.suppress(OSError):  # the run writes as well
             (disk / "filler").write_bytes(bytes(free_bytes(disk)))
         done = finish(process, limit=30)
@@ -235,7 +283,7 @@ def test_a_disk_that_is_full(mpi, call, tmp_path):
         )
         assert facts(out)["status"] == "failed"
         (disk / "filler").unlink()
-        at = max(glance(part_path(out, slot, 0)).get("iteration", 0) for slot in (0, 1)) + 20
+        at = latest(out)["iteration"] + 20
         resume_until(mpi, call, out, iterations=at)
         assert facts(out)["resumes"][0]["iteration"] >= at - 70
         assert_same(out, references(mpi, call, tmp_path, *words[len(SIZE) :], iterations=at))
@@ -251,7 +299,7 @@ def free_bytes(disk):
 def test_status_of_a_run_under_a_bare_mpirun_that_was_killed(openmpi, tmp_path, capsys):
     out = tmp_path / "run"
     words = ["run", *SIZE, "--iterations", "10000000", "--log-every", "10", "--out", str(out)]
-    process = start(openmpi.mpirun(4, openmpi.python, "-m", "mpi_gt", *words))
+    process = start(openmpi.mpirun(3, openmpi.python, "-m", "mpi_gt", *words))
     wait_for(lambda: far(out, 60))
     assert main(["status", str(out)]) == 0
     assert "running" in capsys.readouterr().out

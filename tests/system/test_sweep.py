@@ -38,7 +38,7 @@ def test_a_launch_per_number_of_ranks(mpi, call, tmp_path):
     assert not list(out.rglob(".launch-*")) + list(out.rglob(".lock"))
 
 
-ITERATIONS = 1500
+ITERATIONS = 5000  # some tenths of a second, in which a test has to kill a rank
 LONG = ["--algorithms", "gt", "-n", "2", "--log-every", "10", "--no-figures", "--quiet"]
 
 

@@ -75,8 +75,10 @@ def test_slow_measuring_is_no_reason_to_bark(openmpi, call, tmp_path):
 
 STOPPED = """
 import os, signal, sys
+import mpi_gt.comm.node
 import {module} as module
 from mpi4py import MPI
+mpi_gt.comm.node.GATHERED = 0  # also short vectors travel along the tree
 inner = module.{name}
 
 def stopped(*arguments, **named):
@@ -94,11 +96,12 @@ sys.exit(main())
     ("module", "name"),
     [
         ("mpi_gt.engine.build", "_make_problem"),  # at the start
+        ("mpi_gt.comm.means", "Tree.add_up"),  # in a measurement
         ("mpi_gt.comm.node", "Node.stream_to_root"),  # while outputs are collected
         ("mpi_gt.comm.node", "Node.free"),  # at the end, while root has written its files
     ],
 )
-def test_the_watchdog_guards_the_start_and_the_end(openmpi, module, name, tmp_path):
+def test_the_watchdog_guards_every_part_of_a_run(openmpi, module, name, tmp_path):
     out = tmp_path / "run"
     code = STOPPED.format(module=module, name=name)
     words = ["run", "--quiet", "--iterations", "5", "--graph", "ring", "--watchdog", "2"]
@@ -117,7 +120,7 @@ def test_an_mpirun_that_never_starts_its_ranks_is_ended(openmpi, tmp_path, monke
     (fake / "mpirun").chmod(0o755)
     (fake / "python").symlink_to(openmpi.python)
     code = (
-        "import mpi_gt.launchers.mpirun as m, sys; from pathlib import Path;"
+        "import mpi_gt.launchers.programs as m, sys; from pathlib import Path;"
         f"m.find_mpirun = lambda: Path({str(fake / 'mpirun')!r});"
         "from mpi_gt.cli.main import main; sys.exit(main())"
     )
@@ -132,12 +135,14 @@ def test_an_mpirun_that_never_starts_its_ranks_is_ended(openmpi, tmp_path, monke
 
 BUSY = """
 import sys, time
+import mpi_gt.comm.node
 import {module} as module
 from mpi4py import MPI
+mpi_gt.comm.node.GATHERED = 0  # also short vectors travel along the tree
 inner = module.{name}
 
 def slow(*arguments, **named):
-    time.sleep(6 * (MPI.COMM_WORLD.rank == 0))
+    time.sleep(4.5 * (MPI.COMM_WORLD.rank == 0))
     return inner(*arguments, **named)
 
 module.{name} = slow

@@ -31,12 +31,9 @@ def graphs(draw):
     return f"er:p=0.5,seed={draw(st.integers(0, 99))}" if family == "er" else family
 
 
-DECAYS = st.floats(0.1, 0.9999)
-
-
 @st.composite
-def methods(draw, beta2s=DECAYS):
-    beta1, beta2 = draw(st.floats(0, 0.95)), draw(beta2s)
+def methods(draw):
+    beta1, beta2 = draw(st.floats(0, 0.95)), draw(st.floats(0.1, 0.9999))
     vmin, vmax = draw(st.floats(0.2, 1)), draw(st.floats(1, 5))
     return f"gt-adaptive:beta1={beta1:.3f},beta2={beta2:.4f},vmin={vmin:.3f},vmax={vmax:.3f}"
 
@@ -60,26 +57,25 @@ def cases(draw):
     }
 
 
-@st.composite
-def constant_gradients(draw, folder):
+def constant_gradients(random, folder):
     """Draw a run whose nodes have different, nearly constant gradients: hard on Lemmas 3 and 6."""
-    n = draw(st.sampled_from((2, 4)))
-    sizes = st.floats(0.5, 2).map(lambda value: round(value, 3))
-    slopes = draw(st.lists(sizes, min_size=n, max_size=n))
-    signs = np.ones(n)
-    if draw(st.booleans()):  # the gradients cancel out, and only s - s~ is left
-        slopes, signs = [slopes[0]] * n, (-1.0) ** np.arange(n)
+    n = int(random.choice((2, 4)))
+    slopes, signs = random.uniform(0.5, 2, n), np.ones(n)
+    if random.random() < 0.5:  # the gradients cancel out, and only s - s~ is left
+        slopes, signs = np.full(n, slopes[0]), (-1.0) ** np.arange(n)
     # the residual stays past the threshold, so the gradient is Phi · threshold = the slope
-    phi, theta = 1e-4 * np.array(slopes), 2e4 * signs
+    phi, theta = 1e-4 * slopes, 2e4 * signs
     np.savez(folder / "data.npz", Phi=phi[:, None, None], theta=theta[:, None])
+    beta1, beta2 = random.uniform(0, 0.95), random.choice((0.999, 0.9999))
+    vmin, vmax = random.uniform(0.2, 1), random.uniform(1, 5)
     return {
         "problem": f"huber:noise=0,threshold=1e4,data={folder / 'data.npz'}",
-        "algorithm": draw(methods(st.sampled_from((0.999, 0.9999)))),
-        "graph": draw(st.sampled_from(("complete", "path"))),
-        "weights": draw(st.sampled_from(("metropolis", "lazy-metropolis"))),
+        "algorithm": f"gt-adaptive:beta1={beta1:.3f},beta2={beta2},vmin={vmin:.3f},vmax={vmax:.3f}",
+        "graph": str(random.choice(("complete", "path"))),
+        "weights": str(random.choice(("metropolis", "lazy-metropolis"))),
         "n": n,
         "seed": 0,
-        "iterations": draw(st.integers(150, 250)),
+        "iterations": int(random.integers(150, 251)),
         "stacked": True,
         "audit": True,
     }
@@ -116,24 +112,21 @@ def require(told, lemmas):
         assert identity["verdict"] == "holds", (name, identity)
 
 
-@settings(fixed, max_examples=200)
+@settings(fixed, max_examples=100)
 @given(cases(), st.floats(0.05, 1), st.sampled_from((0, 0.1, 3)))
 def test_corrected_lemmas_at_admissible_alphas(case, share, apart):
     require(run(case, share * largest_alpha(case), apart), "123456")
 
 
 def test_corrected_lemmas_where_the_printed_ones_fail(tmp_path):
-    broken = Counter()
-
-    @settings(fixed, max_examples=20)
-    @given(constant_gradients(tmp_path), st.floats(0.05, 0.3))
-    def hold(case, share):
-        told = run(case, share * largest_alpha(case), apart=0)
+    """Not drawn by Hypothesis: its examples depend on the modules that other tests import."""
+    broken, random = Counter(), np.random.default_rng(0)
+    for _ in range(20):
+        case = constant_gradients(random, tmp_path)
+        told = run(case, random.uniform(0.05, 0.3) * largest_alpha(case), apart=0)
         require(told, "123456")
         for lemma, forms in told["lemmas"].items():
             broken[lemma] += forms["paper"]["verdict"] == "violated"
-
-    hold()
     assert broken["3"] > 0
     assert broken["6"] > 0
 

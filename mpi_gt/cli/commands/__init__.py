@@ -85,8 +85,11 @@ class Command:
 
     Root sends it by name, so its module is the only one of the commands that other ranks import.
     """
-    on_mismatch: Callable[[str], object] | None = None
-    """On the launcher's first process: reports why its ranks cannot reach each other."""
+    on_mismatch: Callable[[str, list[str]], object] | None = None
+    """On the launcher's first process: reports why its ranks cannot reach each other.
+
+    It gets the reason and the words of the command line.
+    """
     check_submitted: Callable[[Options], bool] | None = None
     """For `submit`: raises UserError where a job could not run.
 

@@ -27,12 +27,14 @@ examples:
   mpi-gt bench -n 16 --sizes 160,16kB,1.6MB --graphs ring,er:p=0.7,complete
   mpi-gt bench -n 4 --exchanges neighbor,persistent,pickle --seconds 2
   mpi-gt bench -n 16 --compress bfloat16,qsgd:bits=8,sign    from which size on does it pay?
+  mpirun -n 64 mpi-gt bench --place graph             few edges between hosts
+  mpi-gt bench -n 16 --hostfile hosts                 on several hosts (or --launcher srun)
   mpirun -n 64 mpi-gt bench --out bench-64            under your own launcher (no floor)
 """
 
 
 def _add_arguments(parser: "Parser") -> None:
-    from ..parser import add_options
+    from ..parser import LAUNCH_GROUP, add_groups, add_options
 
     parser.add_argument("-n", metavar="N", help="number of ranks to start, unless mpirun did")
     parser.add_argument(
@@ -41,7 +43,7 @@ def _add_arguments(parser: "Parser") -> None:
         help="bytes sent to each neighbour, x and s together "
         "(default 160,1600,16000,160000,1600000)",
     )
-    add_options(parser, "--graphs")
+    add_options(parser, "--graphs", "--place")
     parser.add_argument("--exchanges", metavar="NAME,...", help="the exchanges (default all)")
     parser.add_argument(
         "--compress",
@@ -55,6 +57,7 @@ def _add_arguments(parser: "Parser") -> None:
     )
     defaults = {"--out": "runs/<time>-bench"}
     add_options(parser, "--out", "--overwrite", "--reserved", "--quiet", defaults=defaults)
+    add_groups(parser, LAUNCH_GROUP)
 
 
 def _plan(options: Options, ranks: int | None = None) -> "BenchPlan":
@@ -73,12 +76,14 @@ def _plan(options: Options, ranks: int | None = None) -> "BenchPlan":
 def _launch(options: Options, argv: list[str]) -> int:
     """Compile the floor in C, then start the ranks that measure it and the exchanges."""
     from ...launchers import mpirun
+    from ...launchers.options import LaunchOptions
     from ...performance.c_floor import build_floor, remove_floor
     from ...rundir.layout import release_reserved, require_free
     from ...rundir.lock import TOKEN, claim
 
     if "n" not in options:
         raise UserError("how many ranks? Type `mpi-gt bench -n 16 ...`")
+    for_launcher = LaunchOptions.of(options)
     plan = _plan(options)
     assert plan.out is not None
     assert plan.n is not None
@@ -90,7 +95,8 @@ def _launch(options: Options, argv: list[str]) -> int:
             try:
                 build_floor(directory)
                 words = ["bench", f"--out={plan.out}", "--reserved", *argv]
-                return mpirun.launch(words, plan.n, None, extra={TOKEN: held.token})
+                token = {TOKEN: held.token}
+                return mpirun.launch(words, plan.n, None, None, for_launcher, token, directory)
             finally:
                 remove_floor(directory)
     finally:
@@ -128,6 +134,13 @@ def _on_ranks(comm: "MPI.Intracomm", plan: "BenchPlan", context: "RankContext") 
     return 0
 
 
+def _check_submitted(options: Options) -> bool:
+    from ...performance.bench_plan import BenchPlan
+
+    BenchPlan.of(options)
+    return "out" not in options
+
+
 BENCH = Command(
     name="bench",
     group=SPEED,
@@ -138,4 +151,5 @@ BENCH = Command(
     launch=_launch,
     prepare=_plan,
     on_ranks=_on_ranks,
+    check_submitted=_check_submitted,
 )

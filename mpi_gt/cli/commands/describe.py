@@ -1,26 +1,16 @@
-"""`mpi-gt describe`: algorithms, problems, graphs, weights and exchanges, from their docstrings.
+"""`mpi-gt describe`: algorithms, problems, graphs, weights and exchanges, from their docstrings."""
 
-A docstring describes the options of its class or function in a section at its end, one per line:
-
-    Options:
-        beta1 in [0, 1): decay rate of the momentum m
-        rows >= 1, default as square as possible: rows of the grid
-
-A line has the name, the domain (else the type in the signature stands for it), the default where
-the signature has None, and the meaning. A line that is indented further continues the one above.
-"""
-
-import inspect
-import re
+import math
 import shutil
 import textwrap
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...errors import UserError
+from ...files import json_text
 from ...spec import nearest, options_of
+from ..docstrings import OptionDoc, option_docs, split_docstring, summary, title_of
 from . import LEARNING, Command
 
 if TYPE_CHECKING:
@@ -39,6 +29,7 @@ examples:
   mpi-gt describe exchange
   mpi-gt describe channel                    the options of --channel
   mpi-gt describe algorithm my_module:MyMethod
+  mpi-gt describe algorithm gt --json        for a script
 """
 
 Registry = Mapping[str, Callable[..., Any]]
@@ -56,15 +47,6 @@ class Kind:
     """True if users can name classes of their own."""
     whole: bool = False
     """True if the names are the options of one thing."""
-
-
-class OptionDoc(NamedTuple):
-    """One option as the user sees it."""
-
-    name: str
-    default: str
-    domain: str
-    meaning: str
 
 
 def _algorithms() -> Registry:
@@ -89,6 +71,12 @@ def _matchings() -> Registry:
     from ...graphs import MATCHINGS
 
     return MATCHINGS
+
+
+def _placements() -> Registry:
+    from ...graphs.placement import PLACEMENTS
+
+    return PLACEMENTS
 
 
 def _weights() -> Registry:
@@ -131,36 +119,89 @@ KINDS: dict[str, Kind] = {
     ),
     "weights": Kind("--weights", _weights, "Also: a .npy or .csv file with the matrix."),
     "matchings": Kind("--matchings", _matchings),
+    "placement": Kind("--place", _placements),
     "exchange": Kind("--exchange", _exchanges),
     "channel": Kind("--channel", _channels, whole=True),
     "compressor": Kind("--algorithm beer:compress=", _compressors, OWN_CLASS, custom=True),
 }
 
 
-def describe(kind: str | None = None, name: str | None = None) -> int:
+def describe(kind: str | None = None, name: str | None = None, as_json: bool = False) -> int:
     """Print the kinds, the names of one kind, or one of them in full; return the exit code."""
+    facts: dict[str, Any]
     if kind is None:
-        lines = _table([(each, ", ".join(KINDS[each].load())) for each in KINDS])
+        named = {each: list(KINDS[each].load()) for each in KINDS}
+        facts = {"kinds": named}
+        lines = _table([(each, ", ".join(names)) for each, names in named.items()])
         lines += ["", "`mpi-gt describe KIND` has a line on each of them."]
     elif kind not in KINDS:
         raise UserError(f"there is no kind '{kind}' to describe{nearest(kind, KINDS)}")
     elif name is None and not KINDS[kind].whole:
-        lines = _describe_kind(kind)
+        facts, lines = _facts_of_kind(kind), _describe_kind(kind)
     else:
         label, thing = _find(kind, name or next(iter(KINDS[kind].load())))
+        facts = _facts_of_thing(kind, label, thing)
         lines = _describe_thing(kind, label, thing)
-    print("\n".join(lines))
+    print(json_text("describe", facts) if as_json else "\n".join(lines))
     return 0
+
+
+def _facts_of_kind(kind: str) -> dict[str, Any]:
+    """Return all names of a kind, for JSON."""
+    names = [
+        {"name": name, "title": title_of(thing), "summary": summary(thing)}
+        for name, thing in KINDS[kind].load().items()
+    ]
+    return {"kind": kind, "names": names, "more": KINDS[kind].more}
+
+
+def _facts_of_thing(kind: str, label: str, thing: Callable[..., Any]) -> dict[str, Any]:
+    """Return one thing with its options, for JSON.
+
+    A default is the value itself; null where it is chosen, and `default_text` then says how.
+    """
+    given = options_of(thing)
+    options = [
+        {
+            "name": each.name,
+            "default": _json_value(given[each.name].default),
+            "default_text": each.default,
+            "domain": each.domain,
+            "meaning": each.meaning,
+        }
+        for each in option_docs(thing)
+    ]
+    return {
+        "kind": kind,
+        "name": label if not KINDS[kind].whole else kind,
+        "title": title_of(thing),
+        "description": split_docstring(thing)[0],
+        "options": options,
+        "example": _example(kind, label, thing),
+    }
+
+
+def _json_value(value: Any) -> Any:
+    """Return a value that JSON can hold: itself, or its text."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    finite = isinstance(value, float) and math.isfinite(value)
+    return value if finite else str(value)
 
 
 def _describe_kind(kind: str) -> list[str]:
     registry = KINDS[kind].load()
-    lines = _table([(name, _title(thing) + summary(thing)) for name, thing in registry.items()])
+    lines = _table([(name, _headed(thing)) for name, thing in registry.items()])
     if KINDS[kind].more:
         lines += ["", *_wrap(KINDS[kind].more)]
     if any(options_of(thing) for thing in registry.values()):
         lines += ["", f"`mpi-gt describe {kind} NAME` lists the options of one."]
     return lines
+
+
+def _headed(thing: Callable[..., Any]) -> str:
+    title = title_of(thing)
+    return f"{title}: {summary(thing)}" if title else summary(thing)
 
 
 def _find(kind: str, name: str) -> tuple[str, Callable[..., Any]]:
@@ -179,7 +220,7 @@ def _find(kind: str, name: str) -> tuple[str, Callable[..., Any]]:
 
 
 def _describe_thing(kind: str, label: str, thing: Callable[..., Any]) -> list[str]:
-    title = _title(thing).removesuffix(": ")
+    title = title_of(thing)
     text, _ = split_docstring(thing)
     whole = KINDS[kind].whole
     lines = [kind if whole else f"{label}: {title}" if title else label, ""]
@@ -188,75 +229,20 @@ def _describe_thing(kind: str, label: str, thing: Callable[..., Any]) -> list[st
     if options:
         heads = OptionDoc("option", "default", "domain", "meaning")
         lines += [*_table([heads, *options]), ""]
+    return [*lines, f"example: {_example(kind, label, thing)}"]
+
+
+def _example(kind: str, label: str, thing: Callable[..., Any]) -> str:
+    """Return a command that uses a thing, with an option of it if it has one."""
+    options = option_docs(thing)
+    if options:
         given = {name: each.default for name, each in options_of(thing).items()}
         name = next((name for name in given if given[name] is not None), options[0].name)
         plain = f"{label}:{name}={'VALUE' if given[name] is None else given[name]}"
         label = getattr(thing, "EXAMPLE", "") or plain  # some have an option that they need
-        label = "links=0.1,noise=1e-3" if whole else label
+        label = "links=0.1,noise=1e-3" if KINDS[kind].whole else label
     option = KINDS[kind].option
-    return [*lines, f"example: mpi-gt run -n 16 {option}{'' if option[-1] == '=' else ' '}{label}"]
-
-
-def summary(thing: Callable[..., Any]) -> str:
-    """Return the first paragraph of a docstring in one line."""
-    text, _ = split_docstring(thing)
-    first = " ".join(text.partition("\n\n")[0].split())
-    return first.removesuffix(".")
-
-
-def split_docstring(thing: Callable[..., Any]) -> tuple[str, dict[str, tuple[str, str, str]]]:
-    """Return a docstring without its options, and (domain, default, meaning) of each option."""
-    own = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
-    text, _, section = inspect.cleandoc(own or "").partition("\nOptions:\n")
-    verb, _, rest = text.strip().partition(" ")
-    text = rest[:1].upper() + rest[1:] if verb in ("Return", "Build") else text.strip()
-    entries: list[str] = []
-    for line in textwrap.dedent(section).splitlines():
-        if line[:1].strip():
-            entries.append(line)
-        elif line.strip() and entries:
-            entries[-1] += " " + line.strip()
-    options = {}
-    for entry in entries:
-        head, _, meaning = entry.partition(": ")
-        found = re.fullmatch(r"(\w+),? ?(.*?)(?:,? ?default (.*))?", head)
-        if found:
-            name, domain, default = found.groups()
-            options[name] = (domain, default or "", meaning.strip())
-    return text, options
-
-
-def option_docs(thing: Callable[..., Any]) -> list[OptionDoc]:
-    """Return all options of a class or function, in the order of its signature.
-
-    A class inherits the descriptions of its bases.
-    """
-    bases = reversed(inspect.getmro(thing)) if isinstance(thing, type) else [thing]
-    described: dict[str, tuple[str, str, str]] = {}
-    for base in bases:
-        described.update(split_docstring(base)[1])
-    docs = []
-    for name, parameter in options_of(thing).items():
-        domain, default, meaning = described.get(name, ("", "", ""))
-        if parameter.default is not None:
-            default = str(parameter.default)
-        docs.append(OptionDoc(name, default or "none", domain or _domain(parameter), meaning))
-    return docs
-
-
-def _domain(parameter: inspect.Parameter) -> str:
-    """Return the domain that the type in the signature stands for."""
-    kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)
-    if typing.get_origin(parameter.annotation) is Literal:
-        return " or ".join(kinds)
-    words = {bool: "true or false", int: "whole number", float: "number", str: "text"}
-    return next((words[kind] for kind in kinds if kind in words), "")
-
-
-def _title(thing: Callable[..., Any]) -> str:
-    """Return the display name of an algorithm with a colon; "" for others."""
-    name = getattr(thing, "display_name", "")
-    return f"{name}: " if name else ""
+    return f"mpi-gt run -n 16 {option}{'' if option[-1] == '=' else ' '}{label}"
 
 
 def _table(rows: "list[tuple[str, str]] | list[OptionDoc]") -> list[str]:
@@ -285,6 +271,7 @@ def _wrap(text: str, first: str = "", indent: str = "") -> list[str]:
 def _add_arguments(parser: "Parser") -> None:
     parser.add_argument("kind", nargs="?", metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("name", nargs="?", metavar="NAME", help="one of that kind")
+    parser.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
 
 
 DESCRIBE = Command(

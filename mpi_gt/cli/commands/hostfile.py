@@ -23,7 +23,10 @@ def _add_arguments(parser: "Parser") -> None:
         "--hosts", required=True, metavar="NAME:SLOTS,...", help="the hosts, and ranks on each"
     )
     parser.add_argument(
-        "--mpi", required=True, metavar="openmpi|mpich|intelmpi", help="the MPI that reads it"
+        "--mpi",
+        required=True,
+        metavar="NAME",
+        help="the MPI that reads it: openmpi, mpich, intelmpi or craympich",
     )
     parser.add_argument("--out", metavar="FILE", help="write it there (default: print it)")
 

@@ -1,11 +1,11 @@
 """`mpi-gt predict`: the time per iteration on a machine that is not at hand."""
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import StorageError, UserError
+from ...files import json_text
 from ...spec import integer, nearest, split_list
 from . import SPEED, Command
 
@@ -155,7 +155,7 @@ def _write(found: dict[str, Any], as_json: bool, out: str | None) -> int:
     from ..configure import make_directory
 
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json_text("prediction", found))
     if out is not None:
         make_directory(Path(out))
         try:

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 HELP = """\
 Write one HTML page about run directories: curves, a table to sort, graphs, profiles, benches and
-claims. The page is one file that needs no network, so it can be sent to others.
+claims. The page is one file that needs no network, so it can be sent to others. A colour is a
+method, a line style a directory; its switches choose metric, x axis, scale and curves, and save
+these as CSV. `mpi-gt watch DIR --web` shows the same page of a run that goes on.
 
 examples:
   mpi-gt report runs/a

@@ -26,16 +26,25 @@ examples:
 
 
 def _add_arguments(parser: "Parser") -> None:
-    from ..parser import add_options
+    from ..parser import LAUNCH_GROUP, add_groups, add_options
 
     parser.add_argument("directory", metavar="DIR", help="run directory")
     parser.add_argument(
         "--iterations", metavar="T", help="continue up to this iteration (default the run's own)"
     )
-    own = ("-n", "--exchange", "--checkpoint-every", "--checkpoint-minutes", "--watchdog")
+    own = (
+        "-n",
+        "--place",
+        "--exchange",
+        "--checkpoint-every",
+        "--checkpoint-minutes",
+        "--checkpoint-layout",
+        "--checkpoint-staging",
+        "--watchdog",
+    )
     add_options(parser, *own, defaults=dict.fromkeys(own, "the run's own"))
-    add_options(parser, "--hostfile", "--mpirun-args")
     add_options(parser, "--data-dir", "--quiet")
+    add_groups(parser, LAUNCH_GROUP)
 
 
 def _configure(options: Options, ranks: int | None = None) -> "RunConfig | int":
@@ -52,16 +61,18 @@ def _configure(options: Options, ranks: int | None = None) -> "RunConfig | int":
 
 
 def _launch(options: Options, argv: list[str]) -> int:
-    from ...launchers.mpirun import MpirunOptions
+    from ...launchers.options import LaunchOptions
     from ..frontend import start_run
 
-    mpirun = MpirunOptions.of(options)
+    for_launcher = LaunchOptions.of(options)
     if is_sweep(Path(options["directory"])):
         from .sweep import continue_sweep
 
-        return continue_sweep(options, mpirun)
+        return continue_sweep(options, for_launcher)
     config = _configure(options)
-    return config if isinstance(config, int) else start_run(["resume", *argv], config, mpirun)
+    if isinstance(config, int):
+        return config
+    return start_run(["resume", *argv], config, for_launcher)
 
 
 def _check_submitted(options: Options) -> bool:

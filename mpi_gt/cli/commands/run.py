@@ -20,6 +20,8 @@ examples:
   mpi-gt run -n 16                                      the paper's Huber problem
   mpi-gt run -n 16 --graph ring --seeds 5 --out out/a   five seeds in one run
   mpi-gt run -n 16 --algorithm gt-adaptive:lr=0.005,beta1=0.5
+  mpi-gt run -n 64 --launcher srun                      in a Slurm job, by srun
+  mpi-gt run -n 64 --hostfile hosts --launcher-args="--map-by ppr:4:numa --bind-to core"
   mpirun -n 16 mpi-gt run --iterations 20000            under your own launcher
   mpi-gt run experiment.toml --seeds 10                 options from a file; flags win
   mpi-gt run --stacked -n 16                            the same in one process, without MPI
@@ -52,12 +54,11 @@ examples:
 
 def add_run_arguments(parser: "Parser", name: str, several: bool) -> "dict[str, _ArgumentGroup]":
     """Add the arguments of a command that runs one algorithm, or several."""
-    from ..parser import RUN_GROUPS, add_groups, add_options
+    from ..parser import LAUNCH_GROUP, RUN_GROUPS, add_groups, add_options
 
     parser.add_argument("file", nargs="?", metavar="FILE.toml", help="file with options; flags win")
     method = ("--algorithms" if several else "--algorithm", *RUN_GROUPS["method"])
-    ranks = (*RUN_GROUPS["graph and ranks"], "--hostfile", "--mpirun-args")
-    groups = add_groups(parser, {**RUN_GROUPS, "method": method, "graph and ranks": ranks})
+    groups = add_groups(parser, {**RUN_GROUPS, "method": method, **LAUNCH_GROUP})
     if not several:
         groups["measurement"].add_argument(
             "--trace-iterations",
@@ -115,16 +116,16 @@ def launch_run_command(
     name: str, configure: "Callable[[Options], RunConfig | int]", options: Options, argv: list[str]
 ) -> int:
     """Start one run, as the command of that name; return its exit code."""
-    from ...launchers.mpirun import MpirunOptions
+    from ...launchers.options import LaunchOptions
     from ..frontend import start_run
 
-    mpirun = MpirunOptions.of(options)
+    for_launcher = LaunchOptions.of(options)
     config = configure(options)
     if isinstance(config, int):
         return config
     # the ranks use the directory that was chosen here; of two flags the later one wins
     chosen = [f"--out={config.out}", *([] if config.resume else ["--reserved"])]
-    return start_run([name, *chosen, *argv], config, mpirun)
+    return start_run([name, *chosen, *argv], config, for_launcher)
 
 
 def check_submitted_run(

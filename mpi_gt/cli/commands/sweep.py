@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from ...config import RunConfig
-    from ...launchers.mpirun import MpirunOptions
+    from ...launchers.options import LaunchOptions
     from ...sweeps.plan import Plan
     from ...sweeps.ranks import Work
     from ..parser import Parser
@@ -26,8 +26,9 @@ Run every algorithm at every point of a grid, and show where each does best.
 With --lr alone, the grid is one of stepsizes: one run directory, like that of a comparison.
 With --over NAME=VALUES, once per axis, the grid is over anything. NAME is
   an option of the methods: lr, beta1, ...         every method of --algorithms must have it
-  problem, graph, weights, matchings, n, seeds, seed, iterations, dtype, exchange, x1, log-every,
-  straggler, problem.KEY, graph.KEY, channel.KEY   KEY: an option of problem, graph or --channel
+  problem, graph, weights, matchings, n, seeds, seed, iterations, dtype, exchange, place, x1,
+  log-every, straggler, problem.KEY, graph.KEY,
+  channel.KEY                                      KEY: an option of problem, graph or --channel
 VALUES is
   a list: 0,0.1,0.3                                of specifications: ring,er:p=0.7,seed=1,torus
   a list of texts with commas in them, between semicolons: "node=0,ms=1;node=0,ms=5"
@@ -50,7 +51,9 @@ def _add_arguments(parser: "Parser") -> None:
 
     groups = add_run_arguments(parser, "sweep", several=True)
     method = groups["method"]
-    method.add_argument("--lr", metavar="LOW..HIGH", help="the stepsizes (default 1e-4..1)")
+    method.add_argument(
+        "--lr", metavar="LOW..HIGH", help="the stepsizes (default 1e-4..1; none with --over)"
+    )
     method.add_argument(
         "--points", metavar="K", help="number of stepsizes (default two per decade)"
     )
@@ -58,7 +61,7 @@ def _add_arguments(parser: "Parser") -> None:
         "--over",
         metavar="NAME=VALUES",
         action="append",
-        help="one axis of a grid over anything; see above (there is then no default of --lr)",
+        help="one axis of a grid over anything: see above",
     )
     parser.add_argument("--plan", help=SUPPRESS)  # from the front end: the directory of a sweep
 
@@ -98,16 +101,16 @@ def _launch(options: Options, argv: list[str]) -> int:
         raise UserError("sweep does not take '--plan': `mpi-gt resume DIR` continues a sweep")
     if not _is_grid(options):
         return launch_run_command("sweep", _configure, options, argv)
-    from ...launchers.mpirun import MpirunOptions
+    from ...launchers.options import LaunchOptions
     from ...sweeps.start import run_sweep
 
-    for_mpirun = MpirunOptions.of(options)
+    for_launcher = LaunchOptions.of(options)
     given, over, own = _options(options)
-    code, _ = run_sweep(given, over, own, for_mpirun)
+    code, _ = run_sweep(given, over, own, for_launcher)
     return code
 
 
-def continue_sweep(options: Options, for_mpirun: "MpirunOptions") -> int:
+def continue_sweep(options: Options, for_launcher: "LaunchOptions") -> int:
     """Run the points of a sweep that are not done, for `mpi-gt resume`; return the exit code."""
     from ...sweeps.plan import read_plan
     from ...sweeps.start import start_sweep
@@ -122,7 +125,7 @@ def continue_sweep(options: Options, for_mpirun: "MpirunOptions") -> int:
         print(f"{directory} is finished; `mpi-gt sweep` with more values extends it")
         return 0
     code, _ = start_sweep(
-        directory, plan.options, plan.grid.over(), quiet=quiet, for_mpirun=for_mpirun
+        directory, plan.options, plan.grid.over(), quiet=quiet, for_launcher=for_launcher
     )
     return code
 

@@ -1,11 +1,11 @@
 """`mpi-gt theory`: evaluate the convergence theory for a setting, before anything is run."""
 
-import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UserError
+from ...files import json_text
 from . import ABOUT_FILES, ABOUT_SPECS, SETTING, Command
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def theory(suggest: bool = False, as_json: bool = False, **options: Any) -> int:
     audited_algorithm(config)  # raises for all but Algorithm 1 at a constant stepsize
     result = evaluate(build(config, None), suggest)
     if as_json:
-        print(json.dumps(result, indent=2, allow_nan=False))
+        print(json_text("theory", result))
     else:
         show_theory(result, console(sys.stdout))
     return 0

@@ -37,6 +37,12 @@ examples:
   mpi-gt watch runs/a
   mpi-gt watch runs/a --once                    print it once
   ssh cluster mpi-gt watch work/runs/a --every 10
+  mpi-gt watch runs/a --web                     the report page in a browser, updated live
+  mpi-gt watch runs/a --web --port 8800         at a port of your choice
+
+--web shows an address that only this computer answers to, and only to those who have all of it.
+For a browser on another computer it also shows the ssh tunnel to type there. The page follows the
+run by itself; it ends with the run or on Ctrl-C, and an open tab keeps the last state.
 """
 RECENT = 10  # measurements that the present pace is taken from
 WIDTH = 60  # characters of the curve
@@ -77,7 +83,7 @@ def read_view(path: Path) -> View:
     """
     if is_sweep(path):
         return _view_of_sweep(path)
-    from ...rundir.checkpoint import latest
+    from ...rundir.checkpoint_files import latest
     from ...rundir.curves import read_curves
     from ...rundir.status import read_status
 
@@ -104,11 +110,13 @@ def read_view(path: Path) -> View:
 
 def _view_of_sweep(path: Path) -> View:
     """Return the state of the latest point of a sweep, with the status of the whole sweep."""
-    from ...rundir.status import points_done, read_status
+    from ...display.runs import points_text
+    from ...rundir.run_state import count_points
+    from ...rundir.status import read_status
 
     facts = require_facts(path, ("grid",))
     status, note = read_status(path, facts)
-    note = f"{points_done(path, facts)} done" + (f"; {note}" if note else "")
+    note = f"{points_text(count_points(path, facts))} done" + (f"; {note}" if note else "")
     points = [path / POINTS / name for name in facts["grid"]["points"]]
     begun = [file for point in points if (file := point / "run.json").exists()]
     if not begun:
@@ -132,14 +140,17 @@ def _is_run(path: Path) -> bool:
 
 def _latest(curve: "Curve", labels: Sequence[str], status: str, planned: int) -> dict[str, Any]:
     """Return the fields of a View that the last measurements of an algorithm give."""
-    from ...rundir.status import time_left
+    from ...display.runs import time_text
+    from ...rundir.run_state import seconds_left
 
     iterations, seconds = curve.across["iteration"], curve.across["seconds"]
     number = labels.index(curve.algorithm) + 1 if curve.algorithm in labels else len(labels)
     means = {name: values.mean(axis=0) for name, values in curve.metrics.items()}
     span = min(RECENT, curve.points - 1)
     elapsed = float(seconds[-1] - seconds[-1 - span])
-    last = {"iteration": str(iterations[-1]), "seconds": str(seconds[-1])}
+    left = seconds_left(
+        status, int(iterations[-1]), float(seconds[-1]), planned, len(labels) - number
+    )
     return {
         "algorithm": curve.algorithm,
         "place": f"{number} of {len(labels)}" if len(labels) > 1 else "",
@@ -148,7 +159,7 @@ def _latest(curve: "Curve", labels: Sequence[str], status: str, planned: int) ->
         "gap": float(means["gap"][-1]) if "gap" in means else None,
         "gaps": tuple(means["gap"].tolist()) if "gap" in means else (),
         "pace": float(iterations[-1] - iterations[-1 - span]) / elapsed if elapsed > 0 else None,
-        "left": time_left(status, last, planned, len(labels) - number),
+        "left": time_text(left),
     }
 
 
@@ -188,11 +199,16 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
 
 def line_of(view: View) -> str:
     """Return the view as one line, for a file or a pipe."""
+    return "  ".join(words_of(view))
+
+
+def words_of(view: View) -> list[str]:
+    """Return the view in few words: status, iteration, gap, pace, time left, note."""
     words = [view.status, view.algorithm, f"{view.iteration}/{view.iterations}"]
     words += [] if view.gap is None else [f"gap {view.gap:.3e}"]
     words += [] if view.pace is None else [f"{view.pace:.1f} iterations/s"]
     words += [f"left {view.left}"] if view.left != "-" else []
-    return "  ".join(words + ([view.note] if view.note else []))
+    return words + ([view.note] if view.note else [])
 
 
 def render(view: View) -> "RenderableType":
@@ -230,12 +246,28 @@ def render(view: View) -> "RenderableType":
     return Panel(table, title=title, title_align="left")
 
 
-def watch(directory: str, once: bool = False, every: str = "1") -> int:
+def watch(
+    directory: str,
+    once: bool = False,
+    every: str = "1",
+    web: bool = False,
+    port: str | None = None,
+) -> int:
     """Show a run until it is over or Ctrl-C is pressed; return the exit code."""
+    if web and once:
+        raise UserError("--once prints one view, --web follows a run: give one of the two")
+    if port is not None and not web:
+        raise UserError("--port is the port of --web: give both")
+    number = 0 if port is None else convert("--port", int, port)
+    if port is not None and not 1 <= number <= 65535:
+        raise UserError(f"--port must be in [1, 65535], not {port}")
     path, pause = Path(directory), convert("--every", float, every)
     if not 0.05 <= pause <= 86400:
         raise UserError(f"--every must be in [0.05, 86400] seconds, not {every}")
     try:
+        if web:
+            _serve(path, number, pause)
+            return 0
         view = read_view(path)
         if once:
             console(sys.stdout).print(render(view))
@@ -246,6 +278,18 @@ def watch(directory: str, once: bool = False, every: str = "1") -> int:
     except KeyboardInterrupt:
         pass  # the view ends, the run does not notice
     return 0
+
+
+def _serve(path: Path, port: int, every: float) -> None:
+    """Serve the report page about a run on the loopback address."""
+    from ...report.live import Look, follow
+
+    def look() -> Look:
+        view = read_view(path)
+        share = f" {100 * view.iteration // view.iterations}%" if view.iterations else ""
+        return Look(" · ".join(words_of(view)), f"{view.status}{share} {path.name}", view.over)
+
+    follow(path, port, every, look, lambda text: print(text, flush=True))
 
 
 def _draw_in_place(view: View, path: Path, every: float) -> None:
@@ -275,6 +319,10 @@ def _add_arguments(parser: "Parser") -> None:
     parser.add_argument("directory", metavar="DIR", help="run directory")
     parser.add_argument("--once", action="store_true", help="print it once and end")
     parser.add_argument("--every", metavar="SECONDS", help="time between two looks (default 1)")
+    parser.add_argument(
+        "--web", action="store_true", help="serve the report page, live, on the loopback address"
+    )
+    parser.add_argument("--port", metavar="PORT", help="port of --web (default: one that is free)")
 
 
 WATCH = Command(

@@ -10,6 +10,9 @@ then (see `rundir.watchdog_reports`), and the others wait for as long as they se
 A neighbour is silent if its message of this iteration is not in the receive buffer. If all messages
 have arrived (it is this rank's own message that nobody receives), or in a collective call, those
 are silent that are not among the stuck ones (see `rundir.watchdog_reports`).
+
+It also ends a rank whose launcher is gone. MPI does so by itself only in its own calls: ranks that
+wait for each other in shared memory would sleep on, and keep the run directory locked.
 """
 
 import contextlib
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import RunConfig
 from ..errors import STUCK_EXIT_CODE
+from ..launchers.detect import detect_launch
 from ..rundir.run_json import mark_failed
 from ..rundir.watchdog_reports import (
     WATCH,
@@ -54,14 +58,15 @@ class Watchdog:
         self._limit = 0.0
         self._directory: Path | None = None
         self._tick = 1.0
+        self._launcher = None if detect_launch() is None else os.getppid()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def guard(self, limit: float, directory: Path | None) -> None:
-        """Watch from now on with this limit, in seconds; 0 pauses it."""
+        """Watch from now on with this limit, in seconds; 0: waits may take any time."""
         self._limit, self._directory = limit, directory
         self._tick = min(1.0, limit / 8) or 1.0
-        if limit and self._thread is None:
+        if (limit or self._launcher is not None) and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
             self._thread.start()
 
@@ -104,6 +109,10 @@ class Watchdog:
             now = time.monotonic()
             # at most two ticks: a rank that was itself suspended has not waited all that time
             passed, before = min(now - before, 2 * self._tick), now
+            if self._launcher not in (None, os.getppid()):
+                os._exit(1)  # nobody is left to report to; the front end or a resume cleans up
+            if not self._limit:
+                continue
             sources = self._sources()
             source = next((each for each in sources if each.waiting is not None), None)
             waits = sum(each.waits for each in sources)
@@ -191,11 +200,10 @@ class Watchdog:
 
 
 def guard_start(comm: Any) -> Watchdog:
-    """Return the watchdog of this rank, at work already if a front end has set limit and place."""
+    """Return the watchdog of this rank, at work already; a front end may have set limit and place."""
     watchdog = comm.watchdog = Watchdog(comm)
     limit, _, directory = os.environ.get(WATCH, "").partition(" ")
-    if limit.isdecimal():
-        watchdog.guard(int(limit), Path(directory))
+    watchdog.guard(int(limit) if limit.isdecimal() else 0, Path(directory) if directory else None)
     return watchdog
 
 

@@ -9,6 +9,7 @@ import pytest
 from support import facts, finish, ranks_of, start, wait_for
 
 from mpi_gt.rundir.checkpoint import glance, part_path
+from mpi_gt.rundir.run_json import ranks_are_up
 
 SIZE = ["-n", "4", "--seeds", "2", "--quiet", "--graph", "ring"]
 
@@ -38,6 +39,18 @@ def require_bark(mpi, exchange, tmp_path):
     assert "watchdog: node" in done.err
     (report, *_) = (out / "watchdog").glob("*.json")
     assert json.loads(report.read_text())["seconds"] >= 3
+    wait_for(lambda: not ranks_of(out), limit=15)
+
+
+@pytest.mark.parametrize("limit", [300, 0])
+def test_ranks_that_sleep_in_shared_memory_end_with_their_launcher(openmpi, limit, tmp_path):
+    """MPI ends them only in its own calls; neighbours of an ended rank would sleep for ever."""
+    out = tmp_path / "run"
+    words = ["--watchdog", limit, "--exchange", "shared", "--log-every", "1000000"]
+    process = start(openmpi.mpi_gt("run", *SIZE, "--iterations", "100000000", *words, "--out", out))
+    wait_for(lambda: len(ranks_of(out)) == 4 and ranks_are_up(out))
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
     wait_for(lambda: not ranks_of(out), limit=15)
 
 

@@ -200,7 +200,7 @@ class Watchdog:
 
 
 def guard_start(comm: Any) -> Watchdog:
-    """Return the watchdog of this rank, at work already; a front end may have set limit and place."""
+    """Return the watchdog of this rank, at work already, with what a front end has set."""
     watchdog = comm.watchdog = Watchdog(comm)
     limit, _, directory = os.environ.get(WATCH, "").partition(" ")
     watchdog.guard(int(limit) if limit.isdecimal() else 0, Path(directory) if directory else None)

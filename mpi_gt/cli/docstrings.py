@@ -80,7 +80,7 @@ def _domain(parameter: inspect.Parameter) -> str:
     """Return the domain that the type in the signature stands for."""
     kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)
     if typing.get_origin(parameter.annotation) is Literal:
-        return " or ".join(kinds)
+        return " or ".join(map(str, kinds))
     words = {bool: "true or false", int: "whole number", float: "number", str: "text"}
     return next((words[kind] for kind in kinds if kind in words), "")
 

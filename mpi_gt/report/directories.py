@@ -117,6 +117,8 @@ def _read(path: Path, name: str) -> ReportedDirectory:
         except UserError as error:
             reason = str(error).removeprefix(f"cannot read {file}")
             directory.troubles.append(f"{file.name} cannot be read{reason}")
+        except (KeyError, TypeError):
+            directory.troubles.append(f"{file.name} is damaged: it does not hold claims")
     run = directory.parts.get("run")
     if isinstance(run, dict):
         if wrong := mistake(run, FACTS):

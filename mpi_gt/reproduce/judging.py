@@ -153,6 +153,8 @@ def _decide(
         if span is not None
     }
     side = "below" if above else "above"
+    if odd := [other for other, span in wrong.items() if not all(map(math.isfinite, span))]:
+        return "not decided", odd[0], "a difference is not a finite number"
     if beyond := [other for other, (near, _) in wrong.items() if near > 0]:
         against = max(beyond, key=lambda other: wrong[other][0])
         return "does not hold", against, f"its interval lies farthest {side} zero"

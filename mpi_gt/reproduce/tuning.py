@@ -90,6 +90,8 @@ def make_tuning(runs: Mapping[str, RunConfig], directory: Path) -> Tuning:
         no_figures=True,
     )
     methods = {label: without_stepsize(config.algorithm) for label, config in runs.items()}
+    if len(set(methods.values())) < len(methods):
+        raise UserError("--tuned searches stepsizes: two of the methods differ in theirs only")
     for spec in methods.values():  # raises UserError for a method that has no stepsize
         replace(config, algorithm=with_stepsize(spec, 1.0)).entries()
     return Tuning(methods, config, directory)

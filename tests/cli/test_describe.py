@@ -17,6 +17,7 @@ THINGS = [
 OWN = '''
 """A module of the user's."""
 from dataclasses import dataclass
+from typing import Literal
 from mpi_gt.algorithms.dsgd import DSGD
 
 
@@ -31,6 +32,7 @@ class Mine(DSGD):
 
     memory: int | None = None
     plain: bool = False
+    level: Literal[1, 2] = 1
 '''
 
 

@@ -80,9 +80,18 @@ def test_paths_that_are_no_text(capsysbinary, tmp_path):
         (["--requeue", "--like", "none", "--", "run"], "not the directory of a run"),
         (["--prelude", "missing.sh", "--", "run"], "missing.sh"),
         (["--export", "A-B", "--", "run"], "names of variables"),
+        (["--export", "", "--", "run"], "not nothing"),
+        (["--export", "NONE,A", "--", "run"], "beside NONE"),
+        (["--export", "A=1 2", "--", "run"], "--prelude"),
+        (["--export", "MY_*", "--", "run"], "no patterns"),
         (["--array", "4-1", "--", "run", "--seed", "%a"], "numbers and ranges"),
         (["--array", "0-4", "--", "run"], "%a in the command"),
         (["--array", "0-4", "--", "run", "--seed", "%a", "--out", "x"], "put %a into --out"),
+        (["--array", "0-4", "--", "run", "--seed", "%a", "--out=x"], "put %a into --out"),
+        (["--array", "0-4", "--", "reproduce", "huber", "--seed", "%a"], "put %a into --out"),
+        (["--system", "pbs", "--array", "1,3", "--", "run", "--seed", "%a"], "one range for PBS"),
+        (["--system", "pbs", "--time", "0", "--", "run"], "more than 0"),
+        (["--", "scale", "--out", ""], "the name of a directory"),
         (["--array", "0-4", "--", "run", "--algorithm", "gt:lr=%a"], "lr"),
         (["--hosts", "1+2", "--ranks-per-host", "4", "--", "run"], "numbers of parts"),
         (["--hosts", "1+2", "--ranks-per-host", "4+2", "--", "run"], "--launcher pmix"),
@@ -163,6 +172,18 @@ def test_time_limits_are_read_as_sbatch_does(text, seconds):
     assert parse_time(text) == seconds
 
 
+def test_a_sweep_is_submitted_by_its_own_command(capsys, tmp_path):
+    sweep = ["sweep", "--stacked", "-n", "2", "--iterations", "2", "--algorithms", "gt"]
+    out = tmp_path / "sweep"
+    assert main([*sweep, "--over", "graph=ring,complete", "--quiet", "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert main([*SUBMIT, "--", "resume", str(out)]) == 2
+    assert "holds a sweep" in capsys.readouterr().err
+
+
+PBS = ["--system", "pbs"]
+
+
 def test_the_scripts_of_pbs_and_flux(capsys, monkeypatch):
     monkeypatch.setattr(programs, "brand_of_library", lambda: BRANDS["openmpi"])
     pbs = printed(capsys, "--system", "pbs", "--", "run")
@@ -171,6 +192,10 @@ def test_the_scripts_of_pbs_and_flux(capsys, monkeypatch):
         'cd "$PBS_O_WORKDIR"', '--hostfile="$PBS_NODEFILE"', '--out="runs/${PBS_JOBID%%.*}"',
     ):  # fmt: skip
         assert part in pbs
+    assert "--hostfile" not in printed(capsys, "--system", "pbs", "--", "run", "--stacked")
+    assert "#PBS -V\n#PBS -v A=1\n" in printed(capsys, *PBS, "--export", "ALL,A=1", "--", "run")
+    assert "#PBS -V" not in printed(capsys, *PBS, "--export", "NONE", "--", "run")
+    assert "--env" not in printed(capsys, "--system", "flux", "--export", "ALL", "--", "run")
     flux = printed(capsys, "--system", "flux", "--export", "HOME,A=1", "--", "run")
     for part in (
         "#flux: --nodes=4\n", "#flux: --nslots=8\n", "#flux: --time-limit=3600s\n",

@@ -251,6 +251,13 @@ def test_one_file_is_enough(tmp_path, made, name):
     assert "<h3>a " in page_of(tmp_path / "a")
 
 
+@pytest.mark.parametrize("text", ['{"claims": 5}', '{"foo": 5}', '{"claims": [], "tuned": [3]}'])
+def test_damaged_claims_cost_only_themselves(made, tmp_path, text):
+    folder = shutil.copytree(made / "compare", tmp_path / "run")
+    (folder / "claims.json").write_text(text)
+    assert "claims.json is damaged" in page_of(folder)
+
+
 def test_whatever_is_damaged_there_is_a_page(made, tmp_path):
     """Files with values of other types, missing parts or a torn end, many times at random."""
     random = Random(0)

@@ -103,3 +103,13 @@ def test_variance_reduction_is_judged_by_a_hundredth_of_the_gap():
     assert verdicts(1e-8, sarah=1e-10) == ["holds", "does not hold"]
     assert verdicts(1e-5) == ["does not hold", "does not hold"]
     assert [claim["verdict"] for claim in judge_variance_reduction([])] == ["not decided"] * 2
+
+
+def test_a_perfect_method_leaves_a_claim_about_logarithms_undecided():
+    """The logarithm of a gap of zero is no number, and no proof of anything."""
+    ours, perfect = np.log10(np.full(5, 1e-3)), np.full(5, -np.inf)
+    for pair in ((ours, perfect), (perfect, perfect)):
+        with np.errstate(invalid="ignore"):
+            found = judge("smaller", "ours - {other}", lambda _, pair=pair: pair, ["gt"])
+        assert found.verdict == "not decided"
+        assert found.why == "a difference is not a finite number"

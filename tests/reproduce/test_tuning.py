@@ -156,3 +156,9 @@ def test_a_second_call_runs_nothing_and_gives_the_same_verdicts(small):
 def test_tuning_is_refused_where_it_has_no_meaning(experiment, variant, message):
     with pytest.raises(UserError, match=message):
         make_study(experiment, variant, False, {}, None, tuned=True)
+
+
+def test_methods_that_differ_in_their_stepsize_only_are_refused():
+    methods = {"algorithms": "gt:lr=0.01,gt:lr=0.02"}
+    with pytest.raises(UserError, match="differ in theirs only"):
+        make_study("huber", "literal", False, methods, None, tuned=True)

@@ -76,8 +76,10 @@ def _launch(options: Options, argv: list[str]) -> int:
 
 
 def _check_submitted(options: Options) -> bool:
-    if not is_sweep(Path(options["directory"])):
-        _configure(options)
+    directory = Path(options["directory"])
+    if is_sweep(directory):
+        raise UserError(f"{directory} holds a sweep: submit its own command again, with --resume")
+    _configure(options)
     return False
 
 

@@ -93,6 +93,8 @@ def _plan(options: Options, size: int | None = None) -> ScalePlan:
     if size is not None:
         ranks = ranks or ",".join(str(2**k) for k in range(1, size.bit_length()) if 2**k <= size)
         ranks = ranks or "1"
+    if out == "":
+        raise UserError("--out needs the name of a directory")
     directory = Path(out) if out else reserve("scale")
     plan = ScalePlan([], directory, not out, overwrite, quiet)
     try:

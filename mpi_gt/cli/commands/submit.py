@@ -1,6 +1,7 @@
 """`mpi-gt submit`: check a command, write its batch script and submit it."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,7 +126,14 @@ def _script(system: str, job: "Job") -> str:
 
 def _make_job(words: list[str], system: str, options: Options) -> "Job":
     """Return the job, after all checks of its command and its options."""
-    from ...launchers.batch.job import Job, parse_array, parse_size, parse_time, read_prelude
+    from ...launchers.batch.job import (
+        Job,
+        parse_array,
+        parse_size,
+        parse_time,
+        parse_variables,
+        read_prelude,
+    )
 
     if not words:
         raise UserError("submit what? Add the command behind two dashes: -- run --seeds 5")
@@ -135,10 +143,13 @@ def _make_job(words: list[str], system: str, options: Options) -> "Job":
         raise UserError("--array: %a in the command stands for the number, as in run --seed %a")
     hosts, per_host = parse_size(options["hosts"], options["ranks_per_host"])
     n = sum(map(int.__mul__, hosts, per_host))
+    directories = set()
     for task in tasks:
         chosen = [word if task is None else word.replace("%a", str(task)) for word in words]
         inner, ranks, default_out = _check_command(chosen, n, options.get("launcher", "mpirun"))
-    if array is not None and not default_out and "out" in inner and inner["out"] in words:
+        given = _with_file(inner)
+        directories.add(str(given.get("directory", given.get("out"))))
+    if not default_out and len(directories) < len(tasks):
         raise UserError("--array: all jobs would write to one directory: put %a into --out")
     job = Job(
         tuple(words),
@@ -149,9 +160,10 @@ def _make_job(words: list[str], system: str, options: Options) -> "Job":
         parse_time(options["time"]),
         options.get("launcher", "mpirun"),
         options.get("requeue", False),
-        _saves(inner),
+        bool(given.get("stacked")),
+        any(given.get(name) for name in ("checkpoint_every", "checkpoint_minutes")),
         prelude=read_prelude(options.get("prelude")),
-        export=_check_export(options.get("export")),
+        export=parse_variables(options.get("export")),
         array=array,
         options=tuple(options.get("sbatch", ())),
     )
@@ -185,18 +197,11 @@ def _check_command(words: list[str], n: int, launcher: str) -> tuple[Options, st
     return inner, ranks, check({"n": ranks, **inner})
 
 
-def _saves(inner: Options) -> bool:
-    """Return whether the command, or its file, says how often to write a checkpoint."""
+def _with_file(inner: Options) -> Options:
+    """Return the options of a command together with those in its file, if it names one."""
     from ...config import read_toml
 
-    given = {**(read_toml(Path(inner["file"])) if inner.get("file") else {}), **inner}
-    return any(given.get(name) for name in ("checkpoint_every", "checkpoint_minutes"))
-
-
-def _check_export(text: str | None) -> str | None:
-    from ...launchers.options import parse_export
-
-    return None if text is None else ",".join(parse_export(text))
+    return {**(read_toml(Path(inner["file"])) if inner.get("file") else {}), **inner}
 
 
 def _check_job(job: "Job", system: str) -> None:
@@ -212,6 +217,10 @@ def _check_job(job: "Job", system: str) -> None:
         raise UserError(f"--requeue is for Slurm, not for {system}")
     if job.launcher != "mpirun" and system != "slurm":
         raise UserError(f"--launcher is for Slurm, not for {system}")
+    if system == "pbs" and not job.seconds:
+        raise UserError("--time must be more than 0 for PBS")
+    if job.array and system == "pbs" and not re.fullmatch(r"\d+-\d+(%\d+)?", job.array):
+        raise UserError(f"--array takes one range for PBS, as in 0-4, not '{job.array}'")
     if job.array and system == "flux":
         raise UserError("--array is for Slurm and PBS: Flux has no arrays")
     if len(job.hosts) > 1 and system == "slurm" and job.launcher in ("mpirun", "srun"):

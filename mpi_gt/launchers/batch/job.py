@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ...spec import integer
+from ..options import parse_export
 
 SLURM_TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d\d))?(?::(\d\d))?", re.ASCII)
 ARRAY = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?(?:%\d{1,6})?", re.ASCII)
@@ -17,6 +18,9 @@ TASK = "%a"
 
 MOST_TASKS = 1000
 """The jobs that an array may have: their commands are checked one by one."""
+
+ALL, NONE = "ALL", "NONE"
+"""The words in the place of names of variables: all that are set here, or none of them."""
 
 GRACE = 60
 """Seconds to write a checkpoint; Slurm's own timer is not more exact than that."""
@@ -43,10 +47,11 @@ class Job:
     seconds: int  # time limit
     launcher: str = "mpirun"
     requeue: bool = False
+    stacked: bool = False  # the command is one process
     saves: bool = False  # the command itself says how often to write a checkpoint
     lead: int = GRACE  # seconds before the limit at which a checkpoint is asked for
     prelude: str = ""
-    export: str | None = None
+    export: tuple[str, ...] = ()  # names of variables, or ALL or NONE; (): the system's default
     array: str | None = None
     options: tuple[str, ...] = ()  # of the batch system, as it spells them
 
@@ -118,6 +123,24 @@ def parse_array(text: str) -> list[int]:
         if len(numbers) > MOST_TASKS:
             raise UserError(f"--array '{text}' has more than {MOST_TASKS} jobs")
     return numbers
+
+
+def parse_variables(text: str | None) -> tuple[str, ...]:
+    """Parse ALL, NONE, or NAME and NAME=VALUE: the variables that a job gets."""
+    if text is None:
+        return ()
+    found = parse_export(text)
+    if not found:
+        raise UserError("--export takes names of variables, ALL or NONE, not nothing")
+    if NONE in found and len(found) > 1:
+        raise UserError("--export: beside NONE there are no other variables")
+    for item in found:
+        if re.search(r"[*\s'\"\\]", item):
+            raise UserError(
+                f"--export: batch systems take no patterns, blanks or quotes, as in '{item}': set "
+                "it in a file for --prelude"
+            )
+    return found
 
 
 def read_prelude(path: str | None) -> str:

@@ -1,6 +1,6 @@
 """Batch scripts for PBS and Flux, which `mpi-gt submit` prints for qsub and `flux batch`."""
 
-from .job import Job, duration
+from .job import ALL, NONE, Job, duration
 
 
 def pbs_script(job: Job) -> str:
@@ -9,11 +9,13 @@ def pbs_script(job: Job) -> str:
     select = "+".join(f"{hosts}:ncpus={ranks}:mpiprocs={ranks}" for hosts, ranks in chunks)
     options = ["-N mpi-gt", f"-l select={select}", f"-l walltime={duration(job.seconds)}", "-j oe"]
     options += [f"-J {job.array}"] if job.array else []
-    options += ["-V" if job.export in (None, "ALL") else f"-v {job.export}"]
+    named = [each for each in job.export if each not in (ALL, NONE)]
+    options += ["-V"] if ALL in job.export or not job.export else []
+    options += [f"-v {','.join(named)}"] if named else []
     head = "".join(f"#PBS {option}\n" for option in [*options, *job.options])
-    hosts = '--hostfile="$PBS_NODEFILE"'
+    hosts = "" if job.stacked else ' --hostfile="$PBS_NODEFILE"'
     name = "${PBS_JOBID%%[*}-$PBS_ARRAY_INDEX" if job.array else "${PBS_JOBID%%.*}"
-    line = job.command(f"runs/{name}", task="$PBS_ARRAY_INDEX") + f" {hosts}"
+    line = job.command(f"runs/{name}", task="$PBS_ARRAY_INDEX") + hosts
     return f'#!/bin/bash\n{head}\ncd "$PBS_O_WORKDIR" || exit\n{job.prelude}{line}\n'
 
 
@@ -25,9 +27,8 @@ def flux_script(job: Job, pmi: str | None) -> str:
     hosts, ranks = sum(job.hosts), job.n
     options = [f"--nodes={hosts}", f"--nslots={ranks}", f"--time-limit={job.seconds}s"]
     options += ["--job-name=mpi-gt", "--output=mpi-gt-{{id}}.log"]
-    if job.export not in (None, "ALL"):
-        names = [] if job.export == "NONE" else str(job.export).split(",")
-        options += ["--env=-*", *(f"--env={name}" for name in names)]
+    options += ["--env=-*"] if job.export and ALL not in job.export else []
+    options += [f"--env={each}" for each in job.export if each not in (ALL, NONE)]
     head = "".join(f"#flux: {option}\n" for option in [*options, *job.options])
     plugin = f" -o pmi={pmi}" if pmi else ""
     start = f"flux run --nodes={hosts} --ntasks={ranks}{plugin} "

@@ -40,7 +40,7 @@ def slurm_script(job: Job) -> str:
     log = "mpi-gt-%A-%a.log" if job.array else "mpi-gt-%j.log"
     options = ["--job-name=mpi-gt", f"--time={duration(job.seconds)}", f"--output={log}"]
     options += [f"--array={job.array}"] if job.array else []
-    options += [f"--export={job.export}"] if job.export else []
+    options += [f"--export={','.join(job.export)}"] if job.export else []
     if job.requeue:
         options += ["--requeue", "--open-mode=append", f"--signal=B:USR1@{job.lead}"]
     options += map(_quoted, job.options)

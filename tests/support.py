@@ -1,6 +1,7 @@
 """Helpers that start the real commands on the real MPIs, with a time limit."""
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -86,6 +87,14 @@ def json_files(directory: Path) -> dict[str, Any]:
         assert next(iter(content)) == "schema", path  # for those who look at the file
         found[path.name] = content
     return found
+
+
+@contextlib.contextmanager
+def installing() -> Iterator[None]:
+    """Wait until no other test installs packages: apt-get refuses to run twice at a time."""
+    with (Path(tempfile.gettempdir()) / "mpi-gt-tests-install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def may_install() -> bool:

@@ -17,6 +17,7 @@ from ..engine.stop import StopRequest
 from ..errors import Diverged, Stopped, StorageError, UserError
 from ..launchers import detect
 from ..launchers.build_id import require_same_build
+from ..launchers.parent import die_with_launcher
 from ..launchers.timers import coarse_timers
 from ..machine import mpi_library, require_mpi
 from ..rundir.atomic import storage_failure
@@ -40,6 +41,7 @@ class RankContext:
 
 def main_on_rank(arguments: list[str], stop: StopRequest) -> int:
     """Run a command as one rank of several and return its exit code, the same on all ranks."""
+    die_with_launcher()
     host = enter_host()
     try:
         return _main_on_host(arguments, stop, host)

@@ -11,8 +11,9 @@ A neighbour is silent if its message of this iteration is not in the receive buf
 have arrived (it is this rank's own message that nobody receives), or in a collective call, those
 are silent that are not among the stuck ones (see `rundir.watchdog_reports`).
 
-It also ends a rank whose launcher is gone. MPI does so by itself only in its own calls: ranks that
-wait for each other in shared memory would sleep on, and keep the run directory locked.
+It also ends a rank whose launcher is gone, where the kernel does not (`launchers.parent`). MPI does
+so only in its own calls: ranks that wait for each other in shared memory would sleep on, and keep
+the run directory locked.
 """
 
 import contextlib
@@ -60,11 +61,13 @@ class Watchdog:
         self._tick = 1.0
         self._launcher = None if detect_launch() is None else os.getppid()
         self._over = threading.Event()
+        self._shows = True  # signs of life, while a run is under way
+        self._showing = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def guard(self, limit: float, directory: Path | None) -> None:
         """Watch from now on with this limit, in seconds; 0: waits may take any time."""
-        self._limit, self._directory = limit, directory
+        self._limit, self._directory, self._shows = limit, directory, True
         self._tick = min(1.0, limit / 8) or 1.0
         if (limit or self._launcher is not None) and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -82,6 +85,13 @@ class Watchdog:
     def detach(self) -> None:
         """Forget the node: its run is over."""
         self._node = None
+
+    def end_signs(self, remove: bool) -> None:
+        """Show no sign of life until the next run; with `remove`, take away the last one."""
+        with self._showing:
+            self._shows = False
+            if remove:
+                remove_sign(self._directory)
 
     def guard_exit(self) -> None:
         """Have the kernel end this process if MPI_Finalize never returns: no thread runs in it."""
@@ -120,7 +130,7 @@ class Watchdog:
                 worked, shown = (worked + passed, shown) if waits == last else (passed, 0.0)
                 longest, waited = max(longest, worked), 0.0
                 if worked - shown > self._limit / 8:
-                    show_sign(self._directory)
+                    self._show_sign()
                     shown = worked
             else:
                 shown = 0.0
@@ -130,6 +140,11 @@ class Watchdog:
                     waited = waited if seen == sign else 0.0
                 self._require_progress(source.waiting, waited, longest)
             last = waits
+
+    def _show_sign(self) -> None:
+        with self._showing:
+            if self._shows:
+                show_sign(self._directory)
 
     def _require_progress(self, waiting: Any, waited: float, longest: float) -> None:
         """End this rank if it has waited too long, or long enough while another rank gives up.
@@ -228,8 +243,7 @@ def watch_run(config: RunConfig, comm: "MPI.Intracomm | None") -> "Iterator[MPI.
         yield watched
     finally:
         watchdog.detach()
-        if comm.rank == 0:
-            remove_sign(directory)
+        watchdog.end_signs(remove=comm.rank == 0)
         if own:
             watchdog.close()
 

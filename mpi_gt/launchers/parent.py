@@ -1,8 +1,11 @@
-"""The Python process that has started this front end by `mpi_gt.launch`, if one has."""
+"""The process that has started this one: the caller of `mpi_gt.launch`, a front end, mpirun."""
 
+import contextlib
 import os
 import signal
 import threading
+
+from .detect import OUTCOME
 
 PARENT = "MPI_GT_PARENT"
 """The variable with the process id of the caller of `mpi_gt.launch`, in its front end and ranks."""
@@ -17,6 +20,27 @@ def follow_parent() -> None:
     if PARENT in os.environ:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=_wait_for_end, daemon=True).start()
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Ask the Linux kernel to send this process a signal when its parent is gone."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, number)
+
+
+def die_with_launcher() -> None:
+    """Have the kernel end this rank with the mpirun, or its daemon, that a front end has started.
+
+    It does so at any moment, also within MPI_Init, where a rank without its launcher may wait for
+    ever. For more than 32 ranks Open MPI forks from threads of its own, whose end would count.
+    """
+    if OUTCOME in os.environ and int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1")) <= 32:
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() == 1:  # it was gone before
+            os._exit(1)
 
 
 def _wait_for_end() -> None:

@@ -1,7 +1,6 @@
 """mpirun, or srun, as a child process: signals are passed on, and one that is stuck is ended."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from ..rundir.run_json import ranks_are_up
 from ..rundir.watchdog_reports import read_reports, read_sign
 from .detect import OUTCOME
+from .parent import die_with_parent
 from .relay import Relay
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -191,12 +191,5 @@ def _start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=inherited,
-        preexec_fn=partial(_die_with_parent, end_signal),
+        preexec_fn=partial(die_with_parent, end_signal),
     )
-
-
-def _die_with_parent(end_signal: signal.Signals) -> None:
-    """Ask the Linux kernel to end mpirun, and with it the ranks, when this process is killed."""
-    with contextlib.suppress(OSError, AttributeError):
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, end_signal)

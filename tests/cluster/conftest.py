@@ -15,6 +15,7 @@ import slurm as slurm_module
 from common import HOSTS, RANKS
 from support import (
     Finished,
+    installing,
     may_install,
     plain_environment,
     skip_or_fail,
@@ -49,7 +50,8 @@ def require(tools: dict[str, str], extra: tuple[str, ...] = ()) -> None:
     if packages:
         if not may_install():
             skip_without_root(f"it installs {', '.join(sorted(packages))}")
-        install(sorted(packages))
+        with installing():
+            install(sorted(packages))
 
 
 def install(packages: list[str]) -> None:

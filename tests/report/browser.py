@@ -13,7 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from support import may_install, skip_without_root
+from support import installing, may_install, skip_without_root
 
 LIMIT = 40  # seconds for an answer
 
@@ -23,15 +23,21 @@ def find_chromium() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if found := shutil.which(name):
             return found
-    if may_install():
+    with installing():
+        install_chromium()
+    if found := shutil.which("chromium"):
+        return found
+    skip_without_root("it installs chromium, if that is missing")
+
+
+def install_chromium() -> None:
+    """Install the browser, unless another test has done so meanwhile, or it is not allowed."""
+    if may_install() and shutil.which("chromium") is None:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(["apt-get", "update", "-qq"], check=False, env=env, **quiet)
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]
         subprocess.run(install, check=False, env=env, **quiet)
-    if found := shutil.which("chromium"):
-        return found
-    skip_without_root("it installs chromium, if that is missing")
 
 
 class Browser:

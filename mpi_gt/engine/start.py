@@ -1,4 +1,4 @@
-"""What each node starts from: its part of the problem, and x_1 of a file or of the problem."""
+"""The start of each node: its part of the problem, and x_1 of a file or of the problem."""
 
 import hashlib
 from pathlib import Path

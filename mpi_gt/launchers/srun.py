@@ -23,7 +23,7 @@ class Srun(Brand):
 
     library: Brand = UNKNOWN
     kinds: tuple[str, ...] = ()
-    """What `srun --mpi=list` lists."""
+    """The kinds of MPI that `srun --mpi=list` lists."""
 
     @property
     def reads_hosts_of(self) -> Brand:

@@ -100,7 +100,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """True while no request is being answered."""
         # the counter of a semaphore has no public name
         return self._free._value == MOST_REQUESTS
 

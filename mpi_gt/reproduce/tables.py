@@ -176,7 +176,7 @@ class Tuned:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What summary.json says of it."""
+        """The entry of the search in summary.json."""
         config = self.tuning.config
         grid = {
             label: [{"lr": lr, **own[lr]} for lr in sorted(own)]

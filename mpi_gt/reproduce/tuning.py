@@ -21,7 +21,7 @@ CRITERIA = ("loss", "gap")
 """The metrics of which each has its own best stepsize: the claims about it are judged there."""
 
 CRITERION = "the smallest mean over seeds and over the last fifth of the measurements"
-"""How a best stepsize is chosen, for display."""
+"""The rule by which a best stepsize is chosen, for display."""
 
 Scores = dict[str, dict[float, dict[str, float | None]]]
 """By method and stepsize, the value of each criterion; None: diverged."""

@@ -16,7 +16,7 @@ LAUNCHERS = {
     "pmix": (PMIX, "srun --mpi=pmix --export=ALL "),
     "pmi2": ("", "srun --mpi=pmi2 --kill-on-bad-exit --export=ALL "),
 }
-"""What stands before the command of a job, in lines above it and in its own."""
+"""The text before the command of a job: lines above it, and words in its own line."""
 
 # a signal ends the first `wait`; the second waits for the run, which then writes a checkpoint
 REQUEUE = """\

@@ -12,7 +12,9 @@ from mpi_gt.cli.main import main
 from mpi_gt.spec import options_of
 
 THINGS = [
-    (kind, name, thing) for kind in KINDS for name, thing in sorted(KINDS[kind].load().items())
+    pytest.param(kind, name, thing, id=f"{kind}-{name}")
+    for kind in KINDS
+    for name, thing in sorted(KINDS[kind].load().items())
 ]
 OWN = '''
 """A module of the user's."""
@@ -36,7 +38,7 @@ class Mine(DSGD):
 '''
 
 
-@pytest.mark.parametrize(("kind", "name", "thing"), THINGS, ids=lambda part: str(part)[:20])
+@pytest.mark.parametrize(("kind", "name", "thing"), THINGS)
 def test_every_option_has_a_meaning(kind, name, thing, capsys):
     assert len(summary(thing)) > 5
     for doc in option_docs(thing):
@@ -48,7 +50,7 @@ def test_every_option_has_a_meaning(kind, name, thing, capsys):
         assert re.search(rf"^{option} ", printed, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("kind", "name", "thing"), THINGS, ids=lambda part: str(part)[:20])
+@pytest.mark.parametrize(("kind", "name", "thing"), THINGS)
 def test_no_docstring_describes_an_option_that_is_not_there(kind, name, thing):
     taken = options_of(thing)
     for option, (_, default, _) in split_docstring(thing)[1].items():

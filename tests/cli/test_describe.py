@@ -106,7 +106,7 @@ def test_a_channel_is_described_with_all_its_options(capsys):
 def test_without_a_kind_all_names_are_listed(capsys):
     assert main(["describe"]) == 0
     printed = capsys.readouterr().out
-    for kind, name, _ in THINGS:
+    for kind, name, _ in (thing.values for thing in THINGS):
         assert kind in printed
         assert name in printed
 

@@ -47,10 +47,11 @@ SCHEMAS = {
     "describe": 1,
     "doctor": 1,
     "theory": 1,
-    # what processes of one launch leave for each other
+    # what processes of one launch leave for each other, and what a page asks for
     "lock": 1,
     "launch": 1,
     "notes": 1,
+    "live": 1,
     "floor": 1,
 }
 """The present schema of each kind of file or text."""

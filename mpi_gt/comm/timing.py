@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import UserError
 from ..memory import SMALL, require_memory, show_bytes
-from .collective import first_of_all, place_on_host
+from .collective import first_of_all, on_every_rank, place_on_host
 from .exchange import EXCHANGES
 from .message import HEADER_WORDS, Exchange, Message
 from .node import Node
@@ -120,7 +120,8 @@ def _require_room(node: Node, exchange_class: type[Exchange], payload: int) -> N
     if exchange_class.to_all and size * node.nodes >= SMALL:
         _, ranks_here = place_on_host(node.world)
         what = f"a message of {show_bytes(payload)} from each of {node.nodes} ranks to every rank"
-        require_memory(what, size, ranks_here, "take an exchange with the neighbours only")
+        instead = "take an exchange with the neighbours only"
+        on_every_rank(node.world, lambda: require_memory(what, size, ranks_here, instead))
 
 
 def _text_of(error: Exception, needs: str = "") -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UserError
+from ..files import with_schema
 from .directories import files_of, read_directories
 from .page import fill_page, page_content, policy_of, read_bundle
 from .server import HERE, Server
@@ -90,14 +91,17 @@ def _state(server: Server, path: Path, look: Look, state: str) -> bytes:
     except UserError as error:  # nothing is there yet, or no longer
         sections, data = {}, {"figures": {}, "curves": []}
         said = str(error)
-    told = {
-        "version": server.state.next_version,
-        "state": state,
-        "said": " · ".join(filter(None, [look.said, said])),
-        "title": f"{look.title} - mpi-gt",
-        "sections": list(sections.items()),
-        "page": data,
-    }
+    told = with_schema(
+        "live",
+        {
+            "version": server.state.next_version,
+            "state": state,
+            "said": " · ".join(filter(None, [look.said, said])),
+            "title": f"{look.title} - mpi-gt",
+            "sections": list(sections.items()),
+            "page": data,
+        },
+    )
     return _compressed(json.dumps(told, separators=(",", ":"), allow_nan=False))
 
 

@@ -50,7 +50,7 @@ HEADER = {
     "fields": Each(TEXT),
 }
 """The kinds of the values in a part's header."""
-ADDED = {"gradients": COUNT}
+ADDED = {"gradients": COUNT, "nodes": COUNT}
 """The kinds of those that former versions did not write."""
 
 

@@ -22,6 +22,7 @@ from .layout import CHECKPOINTS, PART_FILES, SLOTS
 
 MAGIC = b"mpi-gt checkpoint of a host 1\n"
 LONGEST_INDEX = 1 << 28  # bytes; a host has some 30 per rank
+FARTHEST = 1 << 62  # no file is longer, and a sum of two still is a position
 NAME = re.compile(r"\.?(?:node|host)-(\d{5,})(?:\.part)?")  # also a file that is being written
 
 Position = tuple[str, int]
@@ -125,7 +126,7 @@ def read_index(path: Path) -> list[tuple[int, int, int]]:
 
 def _parts(line: bytes) -> Iterator[tuple[int, int, int]]:
     for part in json.loads(line)["parts"]:
-        if [type(number) for number in part] != [int] * 3 or min(part) < 0:
+        if [type(number) for number in part] != [int] * 3 or min(part) < 0 or max(part) >= FARTHEST:
             raise ValueError("no place of a part")
         yield part[0], part[1], part[2]
 

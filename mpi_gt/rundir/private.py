@@ -31,15 +31,15 @@ def use(folder: Path, make: bool) -> int:
     A folder that is missing is made with `make`; otherwise it was removed: FileNotFoundError.
     """
     while True:
-        if make:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        if not _is_own(folder):
-            raise PermissionError(f"{folder} belongs to another user")
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
         try:
+            if make:
+                _make(folder)
+            if not _is_own(folder):
+                raise PermissionError(f"{folder} belongs to another user")
             file = os.open(folder / LOCK, flags, 0o600)
         except FileNotFoundError:
-            if make:
+            if make and folder.parent.is_dir():
                 continue  # it was removed just now
             raise
         with contextlib.suppress(OSError):  # a file system without locks
@@ -108,6 +108,12 @@ def end_users(folder: Path) -> None:
             files = [os.readlink(file) for file in (process / "fd").iterdir()]  # noqa: PTH115
             if str(folder / LOCK) in files and int(process.name) != os.getpid():
                 os.kill(int(process.name), signal.SIGKILL)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder if it is missing; `exist_ok` would fail for one that is removed meanwhile."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
 
 
 def _is_own(folder: Path) -> bool:

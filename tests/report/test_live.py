@@ -81,6 +81,7 @@ def wait_for(address, condition):
     have, end = 0, time.monotonic() + 20
     while True:
         told = fetch(address, have)
+        assert told["schema"] == 1
         if condition(told):
             return told
         assert time.monotonic() < end

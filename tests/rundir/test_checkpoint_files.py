@@ -91,7 +91,8 @@ def test_a_flipped_bit_spoils_the_part_that_it_is_in_and_no_other(tmp_path):
 @pytest.mark.parametrize(
     "line",
     ["null", "[]", '{"parts": 5}', '{"parts": [[0, 1]]}', '{"parts": [[0, -1, 5]]}', "[" * 9999,
-     '{"parts": [[0, 1.5, 5]]}', '{"parts": [[true, 0, 5]]}', '{"parts": "abc"}'],
+     '{"parts": [[0, 1.5, 5]]}', '{"parts": [[true, 0, 5]]}', '{"parts": "abc"}',
+     f'{{"parts": [[0, {1 << 63}, 5]]}}', f'{{"parts": [[0, 0, {1 << 64}]]}}'],
 )  # fmt: skip
 def test_a_sealed_index_of_another_shape_is_refused(tmp_path, line):
     import hashlib

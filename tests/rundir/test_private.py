@@ -82,6 +82,21 @@ def test_a_folder_that_was_removed_is_made_again_only_if_asked(folder):
     assert private.exists(folder)
 
 
+def test_a_folder_that_another_rank_removes_just_then_is_made_again(folder, monkeypatch):
+    is_own, removed = private._is_own, []
+
+    def removed_before(path):
+        if not removed:
+            removed.append(path.rmdir())
+        return is_own(path)
+
+    monkeypatch.setattr(private, "_is_own", removed_before)
+    os.close(private.use(folder, make=True))
+    assert (folder / private.LOCK).exists()
+    with pytest.raises(FileNotFoundError):  # and not for ever where none can be made
+        private.use(folder / "missing" / "one", make=True)
+
+
 def test_who_comes_while_a_folder_is_removed_does_not_use_the_removed_one(folder):
     os.close(private.use(folder, make=True))
     files = []

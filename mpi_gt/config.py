@@ -26,7 +26,14 @@ from .problems.straggler import Straggler
 from .rundir.layout import BY_RANK, LAYOUTS
 from .spec import convert, integer, nearest, require_showable, split_list
 from .trial import cut_iterations, cut_ranks
-from .user_classes import construct, handed_over, is_custom, resolve, without_file
+from .user_classes import (
+    construct,
+    handed_over,
+    is_custom,
+    require_attributes,
+    resolve,
+    without_file,
+)
 
 DTYPES = ("float64", "float32")
 AUTO = "auto"
@@ -291,7 +298,10 @@ def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
     if (given := handed_over(spec)) is not None:
         return type(given).__name__, given
     name, kind, options = resolve("algorithm", ALGORITHMS, spec)
-    return name, construct(f"algorithm {name}", is_custom(spec), lambda: kind(**options))
+    made = construct(f"algorithm {name}", is_custom(spec), lambda: kind(**options))
+    if is_custom(spec):
+        require_attributes("algorithm", name, made)
+    return name, made
 
 
 def read_toml(path: Path) -> dict[str, Any]:

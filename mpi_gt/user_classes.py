@@ -11,24 +11,23 @@ import importlib.util
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from .errors import Diverged, Stopped, StorageError, UserCodeError, UserError
+from .errors import UserError
 from .memory import out_of_memory
 from .spec import convert_options, nearest, parse, split
+from .user_failures import located
 
 Made = TypeVar("Made")
 
 SILENCE = 30.0  # seconds after which a message says which call of a user's code takes so long
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
-PACKAGE = str(Path(__file__).parent)
-PACKAGES = f"{os.sep}site-packages{os.sep}"
 METHODS = {
     "algorithm": ("init", "step"),
     "problem": ("gradient", "evaluate"),
@@ -209,41 +208,6 @@ def _execute(name: str, file: Path, folders: list[str] | None) -> None:
         raise
 
 
-def located(error: BaseException) -> str:
-    """Return the text of an error in one line, with the file and line that raised it."""
-    frames = _frames(error) or traceback.extract_tb(error.__traceback__)
-    # where the user's own code called an installed package, not where that one raised it
-    frames = [each for each in frames if PACKAGES not in each.filename] or frames
-    if isinstance(error, SyntaxError):  # it names its place itself
-        frames = []
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    if isinstance(error, SystemExit):
-        return f"sys.exit was called{where}"
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # a user's exception may fail to describe itself
-        text = ""
-    if len(text) > 500:
-        text = f"{text[:500]}..."
-    if isinstance(error, UserCodeError):
-        return f"{text}{where}"
-    return f"{type(error).__name__}{': ' if text else ''}{text}{where}"
-
-
-def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return the frames of a traceback that are not of this package nor of Python's import."""
-    return [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not is_own_file(frame.filename)
-    ]
-
-
-def is_own_file(name: str) -> bool:
-    """Return whether a frame's file is one of this package or of Python's import."""
-    return name.startswith((f"{PACKAGE}{os.sep}", "<frozen"))
-
-
 @contextmanager
 def announced(what: str) -> Iterator[None]:
     """Say once on stderr what is being waited for if the `with` block takes long.
@@ -295,34 +259,40 @@ def construct(what: str, custom: bool, make: Callable[[], Made]) -> Made:
     return call_user_code(f"the constructor of {what}" if custom else what, made, custom)
 
 
-def blame(error: BaseException, call: str) -> BaseException:
-    """Return the exception of a user's code during the iterations, marked with the call.
-
-    Of calls within one another, the innermost is named. `call` is "" if the error says all.
-    """
-    if isinstance(error, UserError | Diverged | Stopped | StorageError):
-        # all ranks would have to raise these together
-        text = f"{type(error).__name__}: {error}"
-        error = UserCodeError(text).with_traceback(error.__traceback__)
-    if not hasattr(error, "user_call"):
-        with suppress(Exception):
-            error.user_call = call  # type: ignore[attr-defined]
-    return error
+def require_attributes(kind: str, name: str, made: Any) -> None:
+    """Raise UserError unless the optional attributes of a user's object can be read and used."""
+    for attribute, (expected, fits) in ATTRIBUTES[kind].items():
+        what = f"{name}.{attribute}"
+        found = call_user_code(what, partial(getattr, made, attribute, None))
+        if found is not None and not fits(found):
+            raise UserError(f"{what} must be {expected}, not {type(found).__name__}")
 
 
-def describe_failure(error: BaseException) -> tuple[str, str]:
-    """Return the exception that ends a run in one line, and its traceback, "" if it needs none.
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, int) or type(value).__name__ in ("bool", "bool_")  # also numpy's
 
-    The frames are the user's own if the user's code has failed, and else all of them.
-    """
-    call = getattr(error, "user_call", None)
-    if call is None:
-        if isinstance(error, MemoryError):
-            return f"the run {out_of_memory(error)}", ""
-        return repr(error), "".join(traceback.format_exception(error)).rstrip()
-    frames = _frames(error)
-    if not call or not frames:  # the code has returned something wrong, and no frame shows where
-        return str(error), ""
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
-    lines += traceback.format_exception_only(error)
-    return f"{call}: {located(error)}", "".join(lines).rstrip()
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+
+
+FLAG = ("true or false", _is_flag)
+ANY = ("", lambda value: True)
+ATTRIBUTES: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "algorithm": {
+        **dict.fromkeys(("tracks", "needs_full", "varies"), FLAG),
+        **dict.fromkeys(("every", "compressor"), ANY),  # checked where they are used
+        "kinds": ("a tuple of text", _is_texts),
+        "graph": ("text", lambda value: isinstance(value, str)),
+        "phase": ("a method", callable),
+    },
+    "problem": {
+        **dict.fromkeys(("exact", "start_differs"), FLAG),
+        **dict.fromkeys(("batch", "rows"), ANY),  # may mean anything in a user's problem
+        **dict.fromkeys(
+            ("accuracy", "test_score", "metrics", "least_value", "facts", "start", "constants"),
+            ("a method", callable),
+        ),
+    },
+}
+"""What a user's object may have beside its methods, by kind: what is expected, and a test."""

@@ -12,7 +12,6 @@ from ..errors import Diverged, StorageError, UserError
 from ..launchers import detect
 from ..launchers.parent import follow_parent
 from ..machine import THREADS
-from ..memory import out_of_memory
 from ..rundir.atomic import storage_failure
 from .streams import Streams
 
@@ -42,9 +41,11 @@ def _main_in_front(arguments: list[str]) -> int:
     follow_parent()
     try:
         _require_current_folder()
+        from ..user_failures import reported_failures
         from .frontend import main_frontend
 
-        return main_frontend(arguments)
+        with reported_failures("this command"):
+            return main_frontend(arguments)
     except (UserError, Diverged) as error:
         print(f"mpi-gt: error: {error}", file=sys.stderr)
         return error.exit_code
@@ -53,9 +54,6 @@ def _main_in_front(arguments: list[str]) -> int:
             raise
         print(f"mpi-gt: error: {full}", file=sys.stderr)
         return 1
-    except MemoryError as error:
-        print(f"mpi-gt: error: this command {out_of_memory(error)}", file=sys.stderr)
-        return UserError.exit_code
     except KeyboardInterrupt:
         print("mpi-gt: interrupted by SIGINT", file=sys.stderr)
         return 128 + signal.SIGINT

@@ -55,6 +55,13 @@ class Sink(io.RawIOBase):
         return ready
 
 
+class Stream(io.TextIOWrapper):
+    """The text of a `Sink`; it stays open if a user's code closes it."""
+
+    def close(self) -> None:
+        self.flush()
+
+
 class Streams:
     """Standard output and error of one command, for as long as the context is open."""
 
@@ -89,7 +96,7 @@ class Streams:
         stream.flush()
         # Python closes a stream that is gone, but not the descriptor, which belongs to `stream`
         sink: Any = Sink(descriptor, may_drop=self._on_rank and name == "stderr")
-        return io.TextIOWrapper(
+        return Stream(
             io.BufferedWriter(sink),
             encoding=stream.encoding,
             errors="replace",  # a file name need not be valid text

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..graphs.network import LayerRow, Row
 from ..kernels.reference import NextGradient, WeightedSum
+from ..user_failures import blame
 from .base import weights_in_order
 from .compression import without_compressor
 from .stacked import StackedNode
@@ -56,7 +57,10 @@ class NodeByNode:
             own = type(state)(*(array[node] for array in state))
             own_mix = NodeMix(self._exchanges, node, partial(self._turns.wait_until, node))
             made = self._algorithms[node].step(t, own, own_mix, self._grads[node])
-            own_mix.require_waited()
+            try:
+                own_mix.require_waited()
+            except RuntimeError as error:
+                raise blame(error, f"step at iteration {t}")  # noqa: B904 (the same error)
             return made
 
         try:

@@ -10,8 +10,8 @@ import numpy as np
 from mpi4py import MPI
 
 from ..errors import UserError
-from ..memory import reported_memory_errors
 from ..user_classes import SILENCE
+from ..user_failures import reported_failures
 
 BRIEF = 0.2  # seconds of waiting during which ranks look often whether it is over
 
@@ -82,7 +82,7 @@ def on_root(comm: MPI.Intracomm, make: Callable[[], Result]) -> Result | None:
     error: BaseException | None = None
     if comm.rank == 0:
         try:
-            with reported_memory_errors("this run"):
+            with reported_failures("this run"):
                 result = make()
         except BaseException as caught:  # also sys.exit, in a user's code
             error = caught
@@ -106,7 +106,7 @@ def on_every_rank(
     result: Result | None = None
     error: UserError | None = None
     try:
-        with reported_memory_errors("this run"):
+        with reported_failures("this run"):
             result = make()
     except UserError as caught:
         error = caught

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserCodeError, UserError
-from ..user_classes import blame, call_user_code
+from ..user_classes import call_user_code
+from ..user_failures import blame
 from .base import Array, Compressor
 
 LARGEST = 2**40  # bytes of any payload

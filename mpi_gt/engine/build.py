@@ -15,11 +15,12 @@ from ..channels import Channel
 from ..config import AUTO, Entry, RunConfig
 from ..errors import UserError
 from ..kernels.fixed_order import require_kernels
-from ..memory import VECTORS, reported_memory_errors, require_memory
+from ..memory import VECTORS, require_memory
 from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
 from ..rundir.staging import require_scratch
-from ..user_classes import call_user_code, construct, is_custom
+from ..user_classes import call_user_code, construct, is_custom, require_attributes
+from ..user_failures import reported_failures
 from .channel import connect
 from .contracts import Costs, costs_of, largest, require_graph
 from .extent import Extent, extents_of, targets_of
@@ -82,7 +83,7 @@ def build(
     Collective: every rank calls it. If the input does not fit together, all ranks raise UserError.
     """
     if config.stacked:
-        with reported_memory_errors("this run"):
+        with reported_failures("this run"):
             return build_stacked(config)
     if comm is None:
         raise UserError("a run needs an MPI communicator, or stacked=True")
@@ -321,6 +322,7 @@ def _make_problem(config: RunConfig, place: Place) -> Problem:
     problem: Problem = construct(f"problem {name}", custom, lambda: kind(place, **options))
     if custom:
         require_dimension(name, problem)
+        require_attributes("problem", name, problem)
     return problem
 
 

@@ -7,6 +7,7 @@ Every file has the columns of MetricsRow. After them come those that only some r
 import csv
 import io
 import os
+import unicodedata
 from collections import defaultdict, namedtuple
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -62,7 +63,9 @@ RESERVED = (
 def is_column_name(name: Any) -> bool:
     """Return whether a column beyond the known ones may have this name."""
     identifier = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
-    return identifier and not name.startswith("_") and len(name) <= 64
+    # Python takes two names for one if they differ in the form of a letter only
+    plain = identifier and unicodedata.normalize("NFKC", name) == name
+    return plain and not name.startswith("_") and len(name) <= 64
 
 
 def extra_columns(names: Iterable[str]) -> tuple[str, ...]:

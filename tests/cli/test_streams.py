@@ -135,3 +135,10 @@ def test_no_home_folder(openmpi, tmp_path):
         f"env -u HOME '{openmpi.python}' -m mpi_gt run -n 2 --iterations 5 --out run", tmp_path
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_stream_that_users_code_closes_stays_open(tmp_path):
+    (tmp_path / "mine.py").write_text("import sys\nsys.stdout.close()\nsys.stderr.close()\n")
+    done = shell(f"{COMMAND} run --stacked -n 3 --algorithm mine:Mine", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("mpi-gt: error: algorithm mine:Mine: the module has no such")

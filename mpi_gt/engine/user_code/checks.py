@@ -4,6 +4,7 @@ They call each method once, on each rank. They find a missing method or a wrong 
 microseconds, where the run itself would hang or end in one traceback per rank.
 """
 
+import inspect
 import json
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from ...algorithms.base import exchange_interval
 from ...errors import UserError
 from ...rundir.metrics_csv import RESERVED, is_column_name
 from ...user_classes import call_user_code
-from ..contracts import TrialGradient, require_compressor, signature
+from ..contracts import TrialGradient, phase_of, require_compressor, signature
 from ..place import MethodPlace, Placed
 from .unwaited import ADVICE, Pending, PendingVectors
 
@@ -94,9 +95,13 @@ def known_least(name: str, problem: Any, custom: bool = True) -> float | None:
         return None
     if isinstance(least, bool) or not isinstance(least, int | float | np.number):
         raise UserError(f"{what} must return a number or None, not {_kind(least)}")
-    if not np.isfinite(least):
-        raise UserError(f"{what} must be finite, not {least}")
-    return float(least)
+    try:
+        number = float(least)
+    except OverflowError:  # a whole number
+        number = np.inf
+    if not np.isfinite(number):
+        raise UserError(f"{what} must be finite, not {number}")
+    return number
 
 
 def require_evaluation(name: str, answer: Any, shape: tuple[int, ...]) -> None:
@@ -173,8 +178,9 @@ def problem_facts(name: str, problem: Any, custom: bool) -> dict[str, Any]:
     facts = call_user_code(what, problem.facts, custom)
     if not isinstance(facts, Mapping) or not all(isinstance(key, str) for key in facts):
         raise UserError(f"{what} must return a dictionary with names as keys, not {_kind(facts)}")
-    if facts.get("dim", dim) != dim:
-        raise UserError(f"{what} says that dim is {facts['dim']!r}, but the problem's is {dim}")
+    said = facts.get("dim", dim)
+    if not isinstance(said, int | np.integer) or said != dim:
+        raise UserError(f"{what} says that dim is {said!r}, but the problem's is {dim}")
     if facts.get("rows_dropped") and "rows_per_node" not in facts:
         raise UserError(f"{what} has rows_dropped, and needs rows_per_node as well")
     try:
@@ -236,6 +242,7 @@ def check_algorithm(name: str, algorithm: Any, problem: Any, x: Array, place: Me
         frozen(array)
     compresses = getattr(algorithm, "compressor", None) is not None
     t = exchange_interval(algorithm)
+    call_user_code(f"{name}.phase", lambda: hash(phase_of(algorithm)(t)))
     mix = _IdentityMix(f"{name}.step", x, place.layer(t).sources, compresses)
     grad.t = t + 1
     state = call_user_code(f"{name}.step", lambda: placed.step(t, state, mix, grad))
@@ -324,7 +331,7 @@ def require_rows(what: str, value: Any, x: Array) -> None:
 
 def require_like(what: str, value: Any, shape: tuple[int, ...], dtype: Any = None) -> None:
     """Raise UserError unless `value` is an array of this shape and dtype (None: real numbers)."""
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, np.ndarray) or isinstance(value, np.matrix):
         raise UserError(f"{what} is {_kind(value)}, not an array of shape {shape}")
     if value.shape != shape:
         raise UserError(f"{what} has shape {value.shape}, not {shape}")
@@ -335,5 +342,7 @@ def require_like(what: str, value: Any, shape: tuple[int, ...], dtype: Any = Non
 def _kind(value: Any) -> str:
     if callable(getattr(value, "wait", None)):
         return ADVICE
+    if inspect.iscoroutine(value):
+        value.close()  # else Python warns that nobody has awaited it
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import exchange_interval
 from ...errors import UserCodeError, UserError
-from ...user_classes import blame
+from ...user_failures import blame
 from ..contracts import counted, phase_of, signature
 from ..place import MethodPlace, Placed
 from .checks import (
@@ -104,7 +104,7 @@ class GuardedAlgorithm:
         self._label = label
         self._algorithm = algorithm
         self._placed = Placed(algorithm, place)
-        self._phase = phase_of(algorithm)
+        self._phase = partial(_phase_at, label, phase_of(algorithm))
         self._counts_by_phase = {self._phase(exchange_interval(algorithm)): counts}
         self._expected: tuple[Any, ...] | None = counts  # None: this phase is new
         self._made: list[Any] = []  # the signatures of this step's calls of `mix`
@@ -157,7 +157,7 @@ class GuardedAlgorithm:
             text = f"the State has the fields {now}, but had {before} before"
             _require(at, lambda: _complain(f"{what}: {text}"))
         for name, array, shape in zip(made._fields, made, self._shapes, strict=True):
-            if not isinstance(array, np.ndarray) or array.shape != shape:
+            if type(array) is not np.ndarray or array.shape != shape:
                 _require(at, partial(require_like, f"{what}: {name}", array, shape))
             if array.dtype != self._like.dtype:
                 _require(at, lambda: require_state(what, self._algorithm, made, self._like))
@@ -200,7 +200,17 @@ class _CheckedMix:
 
 
 def _is_alike(value: Any, like: Array) -> bool:
-    return isinstance(value, np.ndarray) and value.shape == like.shape and value.dtype == like.dtype
+    return type(value) is np.ndarray and value.shape == like.shape and value.dtype == like.dtype
+
+
+def _phase_at(label: str, phase: Callable[[int], Any], t: int) -> Any:
+    """Return the algorithm's phase at iteration t, which has to be hashable."""
+    try:
+        found = phase(t)
+        hash(found)
+    except BaseException as error:
+        raise blame(error, f"{label}.phase at iteration {t}")  # noqa: B904 (the same error)
+    return found
 
 
 def _complain(text: str) -> None:

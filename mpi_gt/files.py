@@ -154,6 +154,15 @@ def read_json(path: Path) -> Any:
     return without_schema(path, kind_of(path), content)
 
 
+def read_own_table(path: Path) -> dict[str, Any]:
+    """Return the table in a JSON file that processes leave for each other; empty if damaged."""
+    try:
+        content = json.loads(read_text(path))
+    except (UserError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def json_text(kind: str, content: Mapping[str, Any]) -> str:
     """Return content as JSON with the schema of its kind, for a file or for standard output."""
     return json.dumps(with_schema(kind, content), indent=2, allow_nan=False)

@@ -49,7 +49,8 @@ def write_atomic(path: Path, pieces: Iterable[Any], suffix: str = "part") -> Non
     """
     temporary = path.with_name(f".{path.name}.{suffix}")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)  # of a killed process; a link would lead elsewhere
+        with temporary.open("xb") as file:
             for piece in pieces:
                 file.write(piece)
             file.flush()

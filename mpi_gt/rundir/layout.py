@@ -61,7 +61,8 @@ REMAINS = (
     SIGN,
     WATCHDOG,
 )
-OWN_NAMES = {*OWN_FILES, STOP_FILE, CHECKPOINTS, OUTPUTS, WATCHDOG, INPUTS}
+OWN_FOLDERS = (CHECKPOINTS, OUTPUTS, WATCHDOG, INPUTS)
+OWN_NAMES = {*OWN_FILES, *OWN_FOLDERS, STOP_FILE}
 
 
 def reserve(name: str) -> Path:
@@ -98,7 +99,10 @@ def require_free(path: Path, overwrite: bool) -> None:
                 raise UserError(f"{path / name} is a directory, so {path} is not a run directory")
             if (path / name).exists() and not (path / name).is_file():  # a pipe would block
                 raise UserError(f"{path / name} is no regular file: {path} is not a run directory")
-        for name in OWN_NAMES:
+        for name in OWN_FOLDERS:
+            if os.path.lexists(path / name) and not (path / name).is_dir():
+                raise UserError(f"{path / name} is no directory: {path} is not a run directory")
+        for name in (*OWN_NAMES, *(f"{CHECKPOINTS}/{slot}" for slot in SLOTS), POINTS):
             if (path / name).is_symlink():
                 raise UserError(
                     f"{path / name} is a symbolic link: the run would write to files outside of "

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..files import with_schema
+from ..files import read_own_table, with_schema
 
 LOCK_FILE = ".lock"
 TOKEN = "MPI_GT_CLAIM"
@@ -110,11 +110,7 @@ def describe_holder(path: Path) -> str:
 
 
 def _holder(path: Path) -> dict[str, Any]:
-    try:
-        holder = json.loads((path / LOCK_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return holder if isinstance(holder, dict) else {}
+    return read_own_table(path / LOCK_FILE)
 
 
 def _is_alive(holder: dict[str, Any]) -> bool:

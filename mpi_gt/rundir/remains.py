@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import with_schema
+from ..files import read_own_table, with_schema
 from . import private
 from .layout import LAUNCHES
 
@@ -61,7 +61,7 @@ def remove_remains(directory: Path, current: str | None, patience: float = 0) ->
         launch = file.name.removeprefix(LAUNCHES)
         if launch == current or not launch.isalnum():
             continue
-        record = _read(file)
+        record = read_own_table(file)
         here = record.get("host") == socket.gethostname()
         folders = [Path(str(each)) for each in _items(record, "folders")] if here else []
         gone = remove_folders(launch, folders, until)
@@ -83,7 +83,7 @@ def forget_launches(directory: Path, everywhere: bool = False) -> None:
     These have ended by themselves, and have left nothing on hosts that cannot be seen from here.
     """
     for file in directory.glob(f"{LAUNCHES}*"):
-        if not (everywhere and _read(file).get("alone")):
+        if not (everywhere and read_own_table(file).get("alone")):
             with contextlib.suppress(OSError):
                 file.unlink()
 
@@ -121,7 +121,7 @@ def _remove(folder: Path, until: float) -> bool:
         return True
     with private.unused(folder, until) as free:
         if free:
-            _remove_noted(_read(folder / NOTES))
+            _remove_noted(read_own_table(folder / NOTES))
             _remove_unnoted(folder)
             private.remove(folder)
     return not private.exists(folder)
@@ -195,14 +195,6 @@ def _mapped(process: str) -> set[str]:
         return set()
     mark = f" {MEMORY}/"
     return {mark[1:] + line.rpartition(mark)[2] for line in text.splitlines() if mark in line}
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _items(content: dict[str, Any], key: str) -> list[Any]:

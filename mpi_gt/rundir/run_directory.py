@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..files import require_regular
 from .atomic import storage_error, write_atomic
 from .layout import OUTPUTS
 from .metrics_csv import COLUMNS, MetricsBlock, extra_columns, parse_rows
@@ -211,11 +212,12 @@ def _open_no_link(path: str, flags: int) -> int:
 def is_held(path: Path) -> bool | None:
     """Return whether a live run has locked the directory; None if there is no file to lock."""
     try:
+        require_regular(path / "metrics.csv")
         with (path / "metrics.csv").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
+    except (OSError, UserError):
         return None
     return False
 

@@ -94,3 +94,11 @@ def test_two_processes_at_once_do_not_share_a_directory(tmp_path):
     assert all("in use by" in error for error, code in zip(errors, codes, strict=True) if code)
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(rows) == len(set(rows)) == 1 + 201
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", "\0"])
+def test_a_damaged_lock_that_is_held_names_no_holder(tmp_path, content):
+    with claim(tmp_path):
+        (tmp_path / LOCK_FILE).write_text(content)
+        with pytest.raises(UserError, match="in use by another run"):
+            claim(tmp_path)

@@ -254,3 +254,9 @@ def test_ranks_that_outlive_a_killed_mpirun_are_ended(openmpi, tmp_path):
 
 def children_of(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_pipe_in_place_of_a_record_does_not_block(memory, run):
+    os.mkfifo(run / f"{LAUNCHES}abc")
+    remains.remove_remains(run, None)
+    assert list(run.iterdir()) == []

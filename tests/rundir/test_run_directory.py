@@ -2,7 +2,9 @@
 
 import csv
 import json
+import os
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -14,7 +16,7 @@ import mpi_gt
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 from mpi_gt.rundir.metrics_csv import COLUMNS, MetricsBlock
-from mpi_gt.rundir.run_directory import RunDirectory
+from mpi_gt.rundir.run_directory import RunDirectory, is_held
 from mpi_gt.rundir.run_json import read_facts
 
 
@@ -154,3 +156,32 @@ def test_a_directory_that_is_gone(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("mpi_gt.engine.stop.POLL_SECONDS", 0)
     run(out, expect=1)
     assert f"cannot write {out}/metrics.csv: it was removed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["final.part", "checkpoints", "watchdog", "inputs"])
+def test_a_file_in_place_of_a_folder_is_refused_before_anything_is_done(tmp_path, name):
+    stacked(out=str(tmp_path / "run"))
+    (tmp_path / "run" / name).write_text("mine")
+    for options in ({"resume": True, "iterations": 60}, {"overwrite": True}):
+        with pytest.raises(UserError, match=f"{name} is no directory"):
+            stacked(out=str(tmp_path / "run"), **options)
+    assert (tmp_path / "run" / name).read_text() == "mine"
+
+
+def test_a_pipe_in_place_of_metrics_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "metrics.csv")
+    assert is_held(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["checkpoints/a", "checkpoints/b", "points"])
+def test_a_linked_folder_within_is_refused_and_what_it_holds_stays(tmp_path, name):
+    out, outside = tmp_path / "run", tmp_path / "outside"
+    stacked(out=str(out), checkpoint_every=20)
+    outside.mkdir()
+    (outside / "node-00000").write_text("precious")
+    shutil.rmtree(out / name, ignore_errors=True)
+    (out / name).symlink_to(outside)
+    for options in ({"resume": True, "iterations": 60}, {"overwrite": True}):
+        with pytest.raises(UserError, match=f"{name} is a symbolic link"):
+            stacked(out=str(out), checkpoint_every=20, **options)
+    assert (outside / "node-00000").read_text() == "precious"

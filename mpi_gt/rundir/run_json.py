@@ -80,6 +80,7 @@ FACTS = {
     "problem": {"dim": SOME},
     "options": {"problem": NAMED, "graph": NAMED, "algorithm": Each(NAMED, named=True)},
     "grid": Record({"options": TABLE, "over": TABLE, "points": Each(TEXT)}),
+    "summary": TABLE,
     "results": Each(Kind("the result of an algorithm", is_result), named=True),
     "progress": Each(Record({"metrics": MARK, "output": OrNone(TEXT)}), named=True),
     "resumes": Each(TABLE),

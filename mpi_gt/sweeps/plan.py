@@ -123,7 +123,8 @@ Signature = tuple[Any, ...]
 
 def _signature(config: Mapping[str, Any], swept: Iterable[str]) -> Signature:
     interval = config.get("log_every") or -(-int(config.get("iterations") or 0) // 200)
-    return (interval, *(config.get(name) for name in (*DECISIVE, *swept)))
+    # as text: in a damaged run.json there may be a list
+    return (interval, *(repr(config.get(name)) for name in (*DECISIVE, *swept)))
 
 
 def _found(directory: Path, swept: Iterable[str]) -> dict[Signature, str]:

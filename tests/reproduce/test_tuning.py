@@ -162,3 +162,13 @@ def test_methods_that_differ_in_their_stepsize_only_are_refused():
     methods = {"algorithms": "gt:lr=0.01,gt:lr=0.02"}
     with pytest.raises(UserError, match="differ in theirs only"):
         make_study("huber", "literal", False, methods, None, tuned=True)
+
+
+@pytest.mark.parametrize("summary", [[], 3, "text"])
+def test_a_damaged_summary_of_the_search_is_refused(tmp_path, summary, capsys):
+    words = [*SMALL, "--out", str(tmp_path / "study")]
+    file = tmp_path / "study" / "tuning" / "round-1" / "run.json"
+    assert main(words) == 0
+    file.write_text(json.dumps({**json.loads(file.read_text()), "summary": summary}))
+    assert main(words) == 2
+    assert "round-1/run.json is damaged" in capsys.readouterr().err

@@ -238,3 +238,15 @@ def test_a_start_has_the_shapes_of_a_run(tmp_path, shape):
     np.save(tmp_path / "other.npy", np.zeros((5, *shape)))
     assert main(words) == 2
     assert len(table(out)) == 1
+
+
+def test_a_point_with_damaged_options_is_run_again_or_refused(tmp_path, capsys):
+    out = tmp_path / "grid"
+    words = [*BASE, "-n", "2", "--algorithms", "gt", "--over", "lr=0.01,0.1", "--out", str(out)]
+    assert main(words) == 0
+    point = out / "points" / "0001-gt-lr-0.01"
+    damaged = facts(point)
+    damaged["config"]["weights"] = {}
+    (point / "run.json").write_text(json.dumps(damaged))
+    assert main([*words, "--resume"]) == 0
+    assert len(table(out)) == 2

@@ -153,6 +153,8 @@ def read_blocks(
     """
     if require_regular(path) != digest.size:
         raise UserError(f"{path} is damaged: it has not the size in which it was written")
+    if digest.start > digest.size:
+        raise UserError(f"{path.parent / DIGESTS} is damaged: its rows begin behind the file")
     try:
         with path.open("rb") as file:
             if header and hashlib.sha256(file.read(digest.start)).hexdigest() != digest.header:

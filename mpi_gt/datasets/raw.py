@@ -4,6 +4,7 @@ Only the first rank of a host needs this module, and what it imports.
 """
 
 import bz2
+import contextlib
 import gzip
 import hashlib
 import lzma
@@ -55,7 +56,9 @@ def read_verified(file: RawFile, path: Path) -> bytes:
     try:
         content = read_compressed(path)
     except UserError as error:
-        stored = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "none"
+        stored = "unknown"
+        with contextlib.suppress(OSError, MemoryError):
+            stored = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "none"
         raise UserError(
             f"{error}; the sha256 of the file is {stored}, that of its content should be "
             f"{file.sha256}. The file was not changed; remove it to download it again"

@@ -220,7 +220,8 @@ def from_networkx(name: str, options: dict[str, str], n: int) -> "Graph":
     import networkx as nx
 
     generator = getattr(nx, name, None)
-    if not callable(generator) or name.startswith("_") or isinstance(generator, type):
+    hidden = name.startswith(("_", "read_", "write_"))  # a pipe would block, a device never end
+    if not callable(generator) or hidden or isinstance(generator, type):
         generators = [known for known in dir(nx) if known.endswith("_graph")]
         raise UserError(f"networkx has no generator '{name}'{_hint(name, generators)}")
     given = {key: _literal(value) for key, value in options.items()}
@@ -322,7 +323,7 @@ def _literal(text: str) -> Any:
     """Return the value of a Python literal, else the text itself."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return text
 
 

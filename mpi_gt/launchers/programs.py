@@ -58,7 +58,14 @@ def detect_brand(mpirun: Path) -> Brand:
     words, env = [str(mpirun), "--version"], {**os.environ, "PATH": path_with(mpirun)}
     try:
         answer = subprocess.run(
-            words, capture_output=True, text=True, timeout=60, check=False, env=env
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",  # it may be any program
+            timeout=60,
+            check=False,
+            env=env,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{mpirun} does not work: {error}; {INSTALL}") from None

@@ -88,7 +88,12 @@ def find_srun(path: str | None, library: Brand) -> Srun:
 def mpi_kinds(srun: str) -> tuple[str, ...]:
     """Return the kinds of PMI that srun offers."""
     answer = subprocess.run(
-        [srun, "--mpi=list"], capture_output=True, text=True, timeout=20, check=False
+        [srun, "--mpi=list"],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=20,
+        check=False,
     )
     lines = [line.strip() for line in (answer.stdout + answer.stderr).splitlines()]
     return tuple(line for line in lines if line and " " not in line)

@@ -44,7 +44,14 @@ def build_floor(directory: Path) -> None:
         try:
             with tempfile.TemporaryDirectory(prefix="mpi-gt-") as folder:
                 words = [_without_space(Path(compiler), Path(folder)), *flags]
-                subprocess.run(words, check=True, capture_output=True, text=True, timeout=120)
+                subprocess.run(
+                    words,
+                    check=True,
+                    capture_output=True,
+                    encoding="utf-8",
+                    errors="replace",
+                    timeout=120,
+                )
         except (subprocess.SubprocessError, OSError) as error:
             output = getattr(error, "stderr", None) or str(error)
             reason = f"it could not be compiled: {output.strip()[-300:]}"

@@ -1,5 +1,6 @@
 """One run as its files tell it: the facts, the measurements, and what describes each method."""
 
+import csv
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -164,7 +165,7 @@ def _read_rows(path: Path) -> list[Row]:
         return rows
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, csv.Error) as error:
         raise UserError(f"{path} is damaged: {error}") from None
 
 

@@ -1,5 +1,6 @@
 """Options of graphs that would make far more nodes than there are ranks, or none that fit."""
 
+import os
 import resource
 import time
 
@@ -7,7 +8,7 @@ import networkx as nx
 import pytest
 
 from mpi_gt.errors import UserError
-from mpi_gt.graphs import parse_graph
+from mpi_gt.graphs import families, parse_graph
 
 TOO_LARGE = [
     "nx.hypercube_graph:n=30",
@@ -50,3 +51,17 @@ def test_small_random_regular_graphs():
     assert parse_graph("random-regular")(1).number_of_edges() == 0
     with pytest.raises(UserError, match="connected"):
         parse_graph("random-regular:d=0")(2)
+
+
+@pytest.mark.parametrize("text", ["{[]}", "-" * 400 + "1", "(" * 150])
+def test_an_option_that_is_no_literal_is_text(text):
+    with pytest.raises(UserError, match="nx.path_graph"):
+        families.from_networkx("path_graph", {"n": text}, 4)
+
+
+def test_no_function_that_reads_or_writes_files_is_a_generator(tmp_path):
+    """A pipe would block, and a device such as /dev/zero never end."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("read_edgelist", "read_gml", "write_edgelist"):
+        with pytest.raises(UserError, match="has no generator"):
+            families.from_networkx(name, {"path": str(tmp_path / "pipe")}, 4)

@@ -53,7 +53,8 @@ def data(
     lines = [line for dataset in chosen for line in act(dataset, data_dir, quiet)]
     if out is not None:
         try:
-            Path(out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+            # a path may hold bytes that are no text
+            Path(out).write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
         except OSError as error:
             raise UserError(f"cannot write {out}: {error.strerror}") from None
     if not quiet:

@@ -157,9 +157,8 @@ def lead_time(n: int, seconds_per_iteration: float | None) -> int:
 
     The ranks agree within n iterations where to stop, and then write a checkpoint.
     """
-    if seconds_per_iteration is None or not math.isfinite(seconds_per_iteration):
-        return GRACE
-    return GRACE + math.ceil(2 * n * seconds_per_iteration)
+    needed = 2 * n * (seconds_per_iteration or 0)
+    return GRACE + math.ceil(needed) if math.isfinite(needed) else GRACE
 
 
 def duration(seconds: int) -> str:

@@ -66,7 +66,12 @@ def sbatch(text: str) -> int:
     """Submit a script; return the exit code."""
     if shutil.which("sbatch") is None:
         raise UserError("there is no sbatch here: is this a login node of a Slurm cluster?")
-    answer = subprocess.run(["sbatch"], input=os.fsencode(text), capture_output=True, check=False)
+    try:
+        answer = subprocess.run(
+            ["sbatch"], input=os.fsencode(text), capture_output=True, check=False
+        )
+    except OSError as error:
+        raise UserError(f"sbatch does not work: {error.strerror}") from None
     if answer.returncode:
         raise UserError(f"sbatch refused the job: {os.fsdecode(answer.stderr).strip()}")
     sys.stdout.write(os.fsdecode(answer.stdout))

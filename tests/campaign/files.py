@@ -236,10 +236,12 @@ class Damage:
     file: str = ""
     what: str = ""
     key: tuple[str | int, ...] = ()
+    status: str = ""  # in the run.json of a run that was killed
 
     def __str__(self) -> str:
         where = ".".join(map(str, self.key))
-        return f"{self.base}/{self.file} ({where + ' ' if where else ''}{self.what})"
+        status = f", {self.status}" if self.status else ""
+        return f"{self.base}/{self.file} ({where + ' ' if where else ''}{self.what}{status})"
 
     def make(self, bases: Path, folder: Path) -> None:
         """Write the damaged directory into the folder."""
@@ -248,6 +250,9 @@ class Damage:
         if not self.file:
             return
         path = target / self.file
+        if self.status and path.name != "run.json":
+            facts = json.loads((target / "run.json").read_text())
+            (target / "run.json").write_text(json.dumps({**facts, "status": self.status}))
         if self.key:
             content = json.loads(path.read_text())
             place = content
@@ -259,7 +264,10 @@ class Damage:
                 place[self.key[-1]] = VALUES[self.what]
             path.write_text(json.dumps(content))
             return
-        path.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
         if self.what in CONTENTS:
             path.write_bytes(CONTENTS[self.what])
         elif self.what in NOT_FILES:

@@ -1,8 +1,11 @@
 """Users' modules that fail: at import, in a constructor, or in a method that is tried first."""
 
+from collections.abc import Iterator, Sequence
+
 from campaign.case import Case
 from campaign.values import LONG
 
+PROPERTY = "@property\n    def {name}(self):\n        {code}\n"
 ALGORITHM = """
 from typing import Any, NamedTuple
 import sys, os
@@ -14,6 +17,8 @@ class State(NamedTuple):
 
 
 class Own:
+    {body}
+
     def __init__(self, lr: float = 0.1) -> None:
         {constructor}
 
@@ -117,10 +122,23 @@ STEPS = {
 DIMS = ("-1", "0", "True", "2.5", "'3'", "None", "10**12", "10**30", "float('nan')", "[3]")
 FACTS = ("None", "[1]", "3", "{'a': object()}", "{1: 2}", "{'x': float('nan')}", "{'a': {1, 2}}")
 PARTS = ("3", "[]", "[1]", "(i for i in range(4))", "'abcd'", "{}", "range(3)")
-PASS = {"constructor": "pass", "init": "pass", "step": "pass"}
+METHOD_ATTRIBUTES = ("every", "kinds", "graph", "tracks", "needs_full", "varies", "phase")
+PROBLEM_ATTRIBUTES = (
+    "dim", "exact", "batch", "rows", "accuracy", "test_score", "metrics", "least_value", "facts"
+)  # fmt: skip
+PASS = {"constructor": "pass", "init": "pass", "step": "pass", "body": "pass"}
 PROBLEM_PASS = {
     "constructor": "pass", "gradient": "pass", "evaluate": "pass", "dim": "size", "body": "pass"
 }  # fmt: skip
+
+
+def _attributes(names: Sequence[str], value: str) -> Iterator[tuple[str, str]]:
+    """Yield properties that fail, and attributes that are of no use."""
+    for name in names:
+        for failure in ("raise", "exit"):
+            yield f"{name}-{failure}", PROPERTY.format(name=name, code=FAILURES[failure])
+        if name not in ("dim", "batch", "rows"):  # set by the constructor; may mean anything
+            yield f"{name}-value", f"{name} = {value}"
 
 
 def _algorithms() -> dict[str, str]:
@@ -132,6 +150,8 @@ def _algorithms() -> dict[str, str]:
         made[f"step-{name}"] = ALGORITHM.format(**{**PASS, "step": code})
     for name, code in RETURNS.items():
         made[f"init-{name}"] = ALGORITHM.format(**{**PASS, "init": code})
+    for name, body in _attributes(METHOD_ATTRIBUTES, "[[1]]"):
+        made[f"attribute-{name}"] = ALGORITHM.format(**{**PASS, "body": body})
     return made
 
 
@@ -152,6 +172,8 @@ def _problems() -> dict[str, str]:
     for number, parts in enumerate(PARTS):
         body = f"@classmethod\n    def parts(cls, nodes, **options):\n        return {parts}"
         made[f"parts-{number}"] = problem(body=body)
+    for name, body in _attributes(PROBLEM_ATTRIBUTES, "[[1]]"):
+        made[f"attribute-{name}"] = problem(body=body)
     for name in ("raise", "exit", "memory"):
         body = f"def facts(self):\n        {FAILURES[name]}"
         made[f"facts-{name}"] = problem(body=body)

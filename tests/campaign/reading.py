@@ -49,17 +49,42 @@ STRICT: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("run", "run.json", ("watch", "run", "--once")),
 )
 """Our directories, a file without which the command cannot do its work, and the command."""
+_SMALL = ("--stacked", "-n", "2", "--iterations", "20", "--quiet", "--algorithms", "gt")
+SWEEP = ("sweep", *_SMALL, "--over", "lr=0.01,0.1", "--out", "sweep")
+STUDY = ("reproduce", "huber", *_SMALL, "--seeds", "2", "--tuned", "--out", "study")
+POINT = "points/0001-gt-lr-0.01/run.json"
 LENIENT: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     *STRICT,
     ("run", "run.json", ("report", "run", "--out", "/dev/null")),
     ("profile", "profile.json", ("report", "profile", "--out", "/dev/null")),
     ("bench", "bench.json", ("report", "bench", "--out", "/dev/null")),
+    ("sweep", "run.json", ("resume", "sweep", "--quiet")),
+    ("sweep", "run.json", ("status", "sweep")),
+    ("sweep", POINT, (*SWEEP, "--resume")),
+    ("sweep", POINT, ("report", "sweep", "--out", "/dev/null")),
+    ("study", "tuning/round-1/run.json", STUDY),
+    ("study", "claims.json", ("report", "study", "--out", "/dev/null")),
 )
 TEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("run", "metrics.csv", ("status", "run")),
     ("run", "metrics.csv", ("watch", "run", "--once")),
     ("run", "metrics.csv", ("report", "run", "--out", "/dev/null")),
     ("run", "metrics.csv", ("resume", "run", "--iterations", "60")),
+)
+
+
+ODD_FILES = (
+    "run.json", "metrics.csv", "stop", ".lock", ".launch-0123456789abcdef", "final.part",
+    "checkpoints", "checkpoints/a", "checkpoints/a/node-00000", "checkpoints/b/host-00000",
+    "watchdog", "watchdog/alive", "watchdog/node-00000.json", "inputs",
+)  # fmt: skip
+"""Files in a run directory in whose place is something else."""
+VISITS = (
+    ("status", "run"),
+    ("watch", "run", "--once"),
+    ("report", "run", "--out", "/dev/null"),
+    ("resume", "run", "--iterations", "60", "--quiet"),
+    (*RUN, "--quiet", "--out", "run", "--overwrite"),
 )
 
 
@@ -79,6 +104,11 @@ def cases(bases: Path) -> Iterator[Case]:
     for base, file, words in TEXTS:
         for what in wholes:
             yield Case("damaged", words, (Damage(base, file, what),), codes=ANY_END)
+    for file in ODD_FILES:
+        for what in (*NOT_FILES, "garbage"):
+            for words in VISITS:
+                for killed in (Damage("run", file, what), Damage("run", file, what, status="running")):
+                    yield Case("odd", words, (killed,), codes=ANY_END)
     for base, file, words in LENIENT:
         content = json.loads((bases / base / file).read_text())
         for key in keys_of(content):

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from campaign import reading
 from campaign.case import COMMAND, INSIDE, MPIRUN, Case
 from campaign.files import make
 
@@ -217,6 +218,8 @@ def prepare(folder: Path) -> None:
         "run --stacked -n 4 --iterations 40 --checkpoint-every 20 --out run",
         "profile -n 2 --iterations 40 --out profile",
         "bench -n 2 --seconds 0.001 --sizes 160,1600 --exchanges neighbor,p2p --out bench",
+        " ".join(reading.SWEEP),
+        " ".join(reading.STUDY),
     )
     for line in commands:
         done = subprocess.run(

@@ -99,15 +99,15 @@ def require_free(path: Path, overwrite: bool) -> None:
                 raise UserError(f"{path / name} is a directory, so {path} is not a run directory")
             if (path / name).exists() and not (path / name).is_file():  # a pipe would block
                 raise UserError(f"{path / name} is no regular file: {path} is not a run directory")
-        for name in OWN_FOLDERS:
-            if os.path.lexists(path / name) and not (path / name).is_dir():
-                raise UserError(f"{path / name} is no directory: {path} is not a run directory")
         for name in (*OWN_NAMES, *(f"{CHECKPOINTS}/{slot}" for slot in SLOTS), POINTS):
             if (path / name).is_symlink():
                 raise UserError(
                     f"{path / name} is a symbolic link: the run would write to files outside of "
                     f"{path}; remove the link"
                 )
+        for name in OWN_FOLDERS:
+            if os.path.lexists(path / name) and not (path / name).is_dir():
+                raise UserError(f"{path / name} is no directory: {path} is not a run directory")
     except OSError as error:
         raise UserError(f"cannot write to {path}: {error.strerror}") from None
 

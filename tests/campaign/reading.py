@@ -107,7 +107,10 @@ def cases(bases: Path) -> Iterator[Case]:
     for file in ODD_FILES:
         for what in (*NOT_FILES, "garbage"):
             for words in VISITS:
-                for killed in (Damage("run", file, what), Damage("run", file, what, status="running")):
+                for killed in (
+                    Damage("run", file, what),
+                    Damage("run", file, what, status="running"),
+                ):
                     yield Case("odd", words, (killed,), codes=ANY_END)
     for base, file, words in LENIENT:
         content = json.loads((bases / base / file).read_text())

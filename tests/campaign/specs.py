@@ -101,8 +101,9 @@ NETWORKX = (
     "nx.nx_agraph", "nx.diameter", "nx.config", "nx.é", "nx.a\0b", "nx.a\nb", "nx.null_graph",
     "nx.trivial_graph", "nx.complete_graph:n=[1]", "nx.from_numpy_array", "nx.scale_free_graph",
     "nx.random_tree", "nx.grid_2d_graph:m=2,n=3", "nx.random_regular_graph:d=3.5",
-    "nx.windmill_graph:n=2,k=-1", f"nx.{LONG}", "nx.read_gml:path=/dev/zero", "nx.path_graph:n={[]}",
-    "nx.read_edgelist:path=/dev/zero", "nx.path_graph:n=" + "(" * 150, "ring+nx.read_gml:path=x",
+    "nx.windmill_graph:n=2,k=-1", f"nx.{LONG}", "nx.read_gml:path=/dev/zero",
+    "nx.path_graph:n={[]}", "nx.read_edgelist:path=/dev/zero", "nx.path_graph:n=" + "(" * 150,
+    "ring+nx.read_gml:path=x",
 )  # fmt: skip
 HUGE_GRAPHS = (
     "hypercube",

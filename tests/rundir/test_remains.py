@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support import finish, ranks_of, start, temporary_files, wait_for
 
+from mpi_gt.files import read_own_table
 from mpi_gt.rundir import private, remains
 from mpi_gt.rundir.host_folder import clean_up
 from mpi_gt.rundir.layout import LAUNCHES
@@ -204,7 +205,7 @@ def kill_and_resume(mpi, moment, victim, out):
     (record,) = out.glob(f"{LAUNCHES}*")
     folder = private.private_folder(SHARED_MEMORY, record.name.removeprefix(LAUNCHES))
     wait_for(lambda: moment(out, temporary) or process.poll() is not None)
-    segments = remains._read(folder / remains.NOTES).get("segments", [])
+    segments = read_own_table(folder / remains.NOTES).get("segments", [])
     for pid in victims(victim, process, out):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ from ..errors import UserError
 
 CHECKPOINTS = "checkpoints"
 SLOTS = ("a", "b")  # of checkpoints: folders in there, written in turn
+SLOT_FOLDERS = tuple(f"{CHECKPOINTS}/{slot}" for slot in SLOTS)
 PART_FILES = ("node-*", "host-*")  # the patterns of files in a slot
 BY_RANK, BY_HOST = "rank", "host"
 LAYOUTS = (BY_RANK, BY_HOST)  # who writes a file of a checkpoint
@@ -99,13 +100,13 @@ def require_free(path: Path, overwrite: bool) -> None:
                 raise UserError(f"{path / name} is a directory, so {path} is not a run directory")
             if (path / name).exists() and not (path / name).is_file():  # a pipe would block
                 raise UserError(f"{path / name} is no regular file: {path} is not a run directory")
-        for name in (*OWN_NAMES, *(f"{CHECKPOINTS}/{slot}" for slot in SLOTS), POINTS):
+        for name in (*OWN_NAMES, *SLOT_FOLDERS, POINTS):
             if (path / name).is_symlink():
                 raise UserError(
                     f"{path / name} is a symbolic link: the run would write to files outside of "
                     f"{path}; remove the link"
                 )
-        for name in OWN_FOLDERS:
+        for name in (*OWN_FOLDERS, *SLOT_FOLDERS):
             if os.path.lexists(path / name) and not (path / name).is_dir():
                 raise UserError(f"{path / name} is no directory: {path} is not a run directory")
     except OSError as error:

@@ -20,14 +20,21 @@ SENT = (
     "PYTHONPATH",
     "XDG_CACHE_HOME",
     "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
+    "OPENBLAS_",
+    "MKL_",
+    "BLIS_",
+    "NPY_",
+    "GLIBC_TUNABLES",
     "UCX_",
     "FI_",
     "XLA_FLAGS",
     "ATEN_CPU_CAPABILITY",
 )
-"""Variables that ranks on other hosts need, by their names or the beginnings of these."""
+"""Variables that ranks on other hosts need, by their names or the beginnings of these.
+
+Those of the BLAS, numpy and glibc choose functions by the processor: with other ones on some hosts
+the last digits would depend on which rank is where.
+"""
 
 EXPORTED = re.compile(r"[A-Za-z_]\w*(=.*|\*?)", re.ASCII)
 

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import shlex
-import socket
 import sys
 import time
 from pathlib import Path
@@ -58,10 +57,10 @@ def claim(path: Path) -> Claim:
     try:
         path.mkdir(parents=True, exist_ok=True)
         file = _lock(path)
-        token = f"{socket.gethostname()} {os.getpid()} {time.time_ns()}"
+        token = f"{os.uname().nodename} {os.getpid()} {time.time_ns()}"
         holder = {
             "token": token,
-            "host": socket.gethostname(),
+            "host": os.uname().nodename,
             "pid": os.getpid(),
             "command": shlex.join(["mpi-gt", *sys.argv[1:]])[:500],
             "since": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -119,7 +118,7 @@ def _holder(path: Path) -> dict[str, Any]:
 
 def _is_alive(holder: dict[str, Any]) -> bool:
     """Return whether the holder is a live process of this host."""
-    if holder.get("host") != socket.gethostname() or not isinstance(holder.get("pid"), int):
+    if holder.get("host") != os.uname().nodename or not isinstance(holder.get("pid"), int):
         return False
     try:
         os.kill(holder["pid"], 0)

@@ -191,15 +191,20 @@ def timed_methods(
 
 def timed_copy(size: int) -> None:
     """Print how many bytes per second all ranks copy together, each its own vectors."""
+    import os
+
     import numpy as np
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    vectors = np.zeros((16, size // 8))  # more than a rank's share of the caches
+    # four times the largest cache, as STREAM wants it: a rank has the whole of it during its turn
+    cache = max(os.sysconf("SC_LEVEL2_CACHE_SIZE"), os.sysconf("SC_LEVEL3_CACHE_SIZE"))
+    half = max(8, 2 * cache // size)
+    vectors = np.ones((2 * half, size // 8))
     comm.Barrier()
     began, copies = time.perf_counter(), 0
     while time.perf_counter() - began < 1:
-        np.copyto(vectors[copies % 16], vectors[(copies + 8) % 16])
+        np.copyto(vectors[copies % (2 * half)], vectors[(copies + half) % (2 * half)])
         copies += 1
     pace = comm.allreduce(copies * vectors[0].nbytes / (time.perf_counter() - began))
     if comm.rank == 0:

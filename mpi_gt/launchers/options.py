@@ -36,6 +36,9 @@ Those of the BLAS, numpy and glibc choose functions by the processor: with other
 the last digits would depend on which rank is where.
 """
 
+NAMING_HOSTS = ("host", "hosts", "H", "hostfile", "default-hostfile", "machinefile", "f")
+"""Options of launchers, without their dashes, that say on which hosts the ranks are to run."""
+
 EXPORTED = re.compile(r"[A-Za-z_]\w*(=.*|\*?)", re.ASCII)
 
 
@@ -69,6 +72,11 @@ class LaunchOptions(NamedTuple):
     def flag(self) -> str | None:
         """The option that was given; None without one."""
         return next((word.partition("=")[0] for word in self.arguments()), None)
+
+    @property
+    def names_hosts(self) -> bool:
+        """True: the launcher's own options name hosts, as in --host h1:4,h2:4."""
+        return not flags_in(self.words).isdisjoint(NAMING_HOSTS)
 
     def assigned(self) -> dict[str, str]:
         """Return the variables that --export sets."""
@@ -108,6 +116,11 @@ def launch_options(given: "dict[str, Any]") -> LaunchOptions:
         else:
             texts[name] = os.fspath(value)
     return LaunchOptions.of(texts)
+
+
+def flags_in(words: Iterable[str]) -> set[str]:
+    """Return the names of the options among these words, which may have one dash or two."""
+    return {word.lstrip("-").partition("=")[0] for word in words if word[:1] == "-"}
 
 
 def split_words(text: str) -> tuple[str, ...]:

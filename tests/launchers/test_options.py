@@ -61,6 +61,19 @@ def test_variables_that_travel(tmp_path):
     assert "-x" not in alone  # on this host there is nothing to send
 
 
+@pytest.mark.parametrize("words", ["--host h1:4,h2:4", "-H h1:4", "--hostfile=h --map-by node"])
+def test_hosts_among_the_options_of_the_launcher(words, tmp_path, monkeypatch):
+    """Open MPI's --oversubscribe would put all ranks on the first of them."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    options = LaunchOptions(words=tuple(words.split()))
+    assert options.names_hosts
+    env = {"MPI_GT_DATA": "d"}
+    found = launcher_command(tmp_path / "mpirun", BRANDS["openmpi"], 8, None, env, options)
+    assert "--oversubscribe" not in found
+    assert " ".join(found).endswith(f"-x MPI_GT_DATA {words}")
+    assert not LaunchOptions(words=("--map-by", "host")).names_hosts
+
+
 def test_the_options_of_python_may_be_lists(tmp_path):
     given = {"launcher_args": ["--map-by", "a b"], "export": ["A", "B=1"], "hostfile": tmp_path}
     options = launch_options({**given, "n": 4})

@@ -78,6 +78,18 @@ def require_unclaimed(path: Path) -> None:
         claim(path).release()
 
 
+def is_claimed(path: Path) -> bool:
+    """Return whether another process has claimed the directory, as far as locks tell."""
+    try:
+        with (path / LOCK_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _lock(path: Path) -> int:
     """Return the locked file of a directory, open."""
     while True:

@@ -6,9 +6,7 @@ import functools
 import math
 import operator
 import os
-import platform
 import re
-import socket
 import sys
 import time
 from collections import Counter
@@ -166,7 +164,7 @@ def rank_facts() -> RankFacts:
     places, quota = usable_cores(), cpu_quota()
     count = _count_cores(places, quota)
     kernel = blas_facts().get("kernel", "")
-    return RankFacts(socket.gethostname(), count, max(counts, default=1), places, quota, kernel)
+    return RankFacts(os.uname().nodename, count, max(counts, default=1), places, quota, kernel)
 
 
 def cores_by_host(ranks: list[RankFacts]) -> dict[str, int]:
@@ -188,6 +186,8 @@ def run_facts(ranks: list[RankFacts] | None, reproducible: bool = False) -> dict
     `ranks` holds the facts of every rank; None without MPI. A reproducible run has no warning of
     different processors.
     """
+    import platform  # here: only root needs it
+
     from . import kernels  # here: it imports numpy, which the front end does without
 
     facts: dict[str, Any] = {
@@ -207,7 +207,7 @@ def run_facts(ranks: list[RankFacts] | None, reproducible: bool = False) -> dict
         "warnings": trial.warnings(),
     }
     if ranks is None:
-        facts["hosts"] = [socket.gethostname()]
+        facts["hosts"] = [os.uname().nodename]
         return facts
     from mpi4py import MPI
 
@@ -316,7 +316,8 @@ def _count(number: int, noun: str) -> str:
 
 @functools.cache
 def _versions() -> dict[str, str]:
-    # here: slow to import, and only root needs it
+    # here: slow to import, and only root needs them
+    import platform
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {"python": f"{platform.python_version()} ({platform.python_compiler()})"}

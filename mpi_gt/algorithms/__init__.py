@@ -1,6 +1,7 @@
 """Algorithms by their command-line names."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..spec import Registry
 from .base import Algorithm
@@ -57,6 +58,15 @@ def full_name(label: str) -> str:
     return f"{name} ({', '.join(known + shown)})" if known or shown else name
 
 
+def name_with_stepsize(label: str, lr: Any) -> str:
+    """Return the full name with the stepsize, also where the label does not have it."""
+    given = label.rpartition(":")[2]
+    named = any(option.startswith("lr=") for option in given.split(","))
+    if named or not isinstance(lr, int | float | str):
+        return full_name(label)
+    return full_name(f"{label}{',' if '=' in given else ':'}lr={lr}")
+
+
 def short_name(label: str) -> str:
     """Return the display name, with the options of the label if it has any: "DSGD"."""
     return full_name(label) if ":" in label else display_name(label)
@@ -83,4 +93,12 @@ def _pieces(options: str) -> list[str]:
     return [piece for piece in options.split(",") if piece]
 
 
-__all__ = ["ALGORITHMS", "Algorithm", "display_name", "full_name", "short_name", "told_apart"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "display_name",
+    "full_name",
+    "name_with_stepsize",
+    "short_name",
+    "told_apart",
+]

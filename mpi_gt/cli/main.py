@@ -1,5 +1,6 @@
 """Entry point of `mpi-gt`: hand over to the front end or, under mpirun, to this rank."""
 
+import gc
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main_on_rank(arguments: list[str]) -> int:
+    gc.disable()  # while modules are imported: on many ranks each pass over them counts
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback from each rank on Ctrl-C
     stop = StopRequest()
     stop.listen(signal.SIGUSR1, signal.SIGTERM)

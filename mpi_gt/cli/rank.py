@@ -122,6 +122,7 @@ def _run_command(comm: "MPI.Intracomm", arguments: list[str], context: RankConte
         from ..engine import run  # noqa: F401
     try:
         work, plan = comm.bcast(on_root(comm, lambda: _prepare(arguments, comm.size)))
+        gc.enable()
         return int(plan if work is None else work(comm, plan, context))
     except Stopped as stopped:
         if comm.rank == 0 and context.directory is not None:

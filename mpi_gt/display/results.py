@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..algorithms import full_name
+from ..algorithms import full_name, name_with_stepsize
 from .channel import channel_sentences
 from .console import console, counted
 
@@ -43,6 +43,15 @@ def show(facts: dict[str, Any]) -> None:
             output.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
 
 
+def names_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name of each method of a run by its label, with the stepsize."""
+    methods = facts["options"]["algorithm"]
+    return {
+        label: name_with_stepsize(label, method["options"].get("lr"))
+        for label, method in methods.items()
+    }
+
+
 def _result_table(facts: dict[str, Any]) -> "Table":
     from rich.table import Table
     from rich.text import Text
@@ -51,7 +60,7 @@ def _result_table(facts: dict[str, Any]) -> "Table":
     (label,) = facts["results"]
     seeds = counted(config["seeds"], "seed")
     over = f"mean over {seeds}" if config["seeds"] > 1 else seeds
-    title = f"{full_name(label)} on {config['problem']}"
+    title = f"{names_of(facts)[label]} on {config['problem']}"
     table = Table(title=Text(title), caption=f"metrics at the last iteration, {over}")
     table.add_column("quantity")
     table.add_column("value", justify="right")
@@ -102,8 +111,9 @@ def _comparison_table(facts: dict[str, Any], width: int) -> "Table":
     table.add_column("method", overflow="fold")
     for name in ("loss", "gap", "‖∇f(x̄)‖²", "consensus", "µs", "bytes", "gap <\n1e-3 at"):
         table.add_column(name, justify="right")
+    names = names_of(facts)
     for label, row in summary.items():
-        name = full_name(label)
+        name = names[label]
         method = Text(name if width >= 120 else name.replace(" (", "\n("))
         if "error" in row:
             table.add_row(method, "diverged")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..config import RunConfig
-from ..errors import Stopped
+from ..errors import Stopped, StorageError
 from ..graphs.network import Turns
 from ..rundir.atomic import storage_error, write_atomic
-from ..rundir.checkpoint import Part, as_state, pack_part, part_path
+from ..rundir.checkpoint import Part, Unusable, as_state, pack_part, part_path
 from ..rundir.checkpoint_files import host_path, pack_index, remove_others, slot_folder
 from ..rundir.layout import BY_HOST, CHECKPOINTS, SLOTS
 from ..rundir.staging import Staging
@@ -201,7 +201,8 @@ class Checkpointer:
         """Return iteration, State and seconds of the checkpoint; 0, `start` and 0.0 without one.
 
         `batch` is the number of sample gradients per iteration of the methods of former versions,
-        which did not save their count.
+        which did not save their count. Raises StorageError if the arrays have other widths than
+        those of `start`.
         """
         if self._resumed is None or self._resumed[0] != label:
             return 0, start, 0.0
@@ -210,7 +211,14 @@ class Checkpointer:
         self._node.bytes_sent = np.array(sent) if isinstance(sent, list) else sent
         iteration = self._node.iteration = part.header["iteration"]
         self._node.gradients = part.header.get("gradients", batch * (iteration + 1))
-        return iteration, as_state(start, part), part.header["seconds"]
+        try:
+            state = as_state(start, part)
+        except Unusable as error:
+            raise StorageError(
+                f"the checkpoint of iteration {iteration} is not of this method: {error}; without "
+                f"the folder {CHECKPOINTS} the run starts over"
+            ) from None
+        return iteration, state, part.header["seconds"]
 
     def poll_stop(self, t: int) -> None:
         """Before step t, propose a checkpoint to all ranks if one is requested or due here."""

@@ -16,12 +16,12 @@ from ..compressors.own import own_compressors
 from ..config import Entry, RunConfig
 from ..errors import UserError
 from ..files import require_regular
-from ..problems.models.base import ModelProblem
 from ..rundir.run_json import require_facts
 from ..user_classes import call_user_code, is_custom
 from .channel import channel_of
 
 Identity = dict[str, Any]
+MODELS = "mpi_gt.problems.models.base"
 ADDED = ("data",)
 """The names that former versions did not record: their runs can be resumed without them."""
 FORMER = {"reproducible": False, "budget": None, "channel": None}
@@ -94,7 +94,9 @@ def _data(name: str, kind: Any, options: dict[str, Any]) -> Identity:
 
 def _model(kind: Any, options: dict[str, Any]) -> Identity:
     """Return the user's model of a problem of the package, if it has one: source and versions."""
-    return {"model": kind.identity(**options)} if issubclass(kind, ModelProblem) else {}
+    models = sys.modules.get(MODELS)  # loaded for such problems only, and slow to load
+    is_model = models is not None and issubclass(kind, models.ModelProblem)
+    return {"model": kind.identity(**options)} if is_model else {}
 
 
 def _parameters(entry: Entry) -> dict[str, str]:

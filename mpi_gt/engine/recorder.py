@@ -14,6 +14,7 @@ from .. import plots
 from ..config import RunConfig
 from ..display.graphs import placement_sentence
 from ..display.progress import choose_progress
+from ..display.results import names_of
 from ..graphs import IN_RANK_ORDER
 from ..plots.audit import draw_audit
 from ..plots.metrics import draw_comparison, draw_own_metrics, draw_run, draw_sweep
@@ -300,14 +301,15 @@ class Recorder:
         self.facts["figures"] = [path.name for path in drawn]
 
     def _figures(self, directory: Path) -> list[Path]:
+        names = names_of(self.facts)
         if "sweep" in self.facts:
             drawn = draw_sweep(directory, self.facts["sweep"])
         elif self._config.algorithms is not None:
-            drawn = draw_comparison(directory)
+            drawn = draw_comparison(directory, names)
         else:
-            drawn = draw_run(directory)
+            drawn = draw_run(directory, names)
         if "sweep" not in self.facts:
-            drawn += draw_own_metrics(directory)
+            drawn += draw_own_metrics(directory, names)
         if "audit" in self.facts:
             drawn.append(draw_audit(directory, self._curves))
         return drawn

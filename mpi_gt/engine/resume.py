@@ -178,8 +178,10 @@ def _own_part(experiment: "Experiment", place: Place, node: int) -> Part | str:
         return f"{path} is damaged: its arrays are {', '.join(part.arrays)}"
     x1 = experiment.x1
     for name, array in part.arrays.items():
-        if (array.shape, array.dtype) != (x1.shape, x1.dtype):
-            shown = f"{array.dtype} {array.shape}, not {x1.dtype} {x1.shape}"
+        # all but x may have a width of their own, as the w of push-sum has: see `restore`
+        like = x1.shape if name == "x" else (*x1.shape[:-1], *array.shape[-1:])
+        if (array.shape, array.dtype) != (like, x1.dtype):
+            shown = f"{array.dtype} {array.shape}, not {x1.dtype} {like}"
             return f"{path} is damaged: its {name} is {shown}"
     return part
 

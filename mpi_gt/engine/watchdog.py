@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from ..config import RunConfig
 from ..errors import STUCK_EXIT_CODE
 from ..launchers.detect import detect_launch
-from ..rundir.run_json import mark_failed
+from ..rundir.run_json import mark_failed, read_facts
 from ..rundir.watchdog_reports import (
     WATCH,
     has_reports,
@@ -194,7 +194,12 @@ class Watchdog:
     def _all_nodes(self, stuck: set[int]) -> list[dict[str, Any]]:
         """Return all nodes if most of them are stuck, so that the others can be named."""
         size = self._comm.size
-        return [{"node": node} for node in range(size)] if size - len(stuck) <= NAMED else []
+        if size - len(stuck) > NAMED:
+            return []
+        hosts = [] if self._directory is None else read_facts(self._directory).get("hosts", [])
+        if len(hosts) != size:
+            return [{"node": node} for node in range(size)]
+        return [{"node": node, "host": host} for node, host in enumerate(hosts)]
 
     def _report(self, waiting: Any, waited: float) -> dict[str, Any]:
         node, neighbours, silent = self._node, [], _silent(waiting)

@@ -37,8 +37,8 @@ def eccentricity(nodes: int, tails: Array, heads: Array) -> int | None:
         begins, counts = starts[front], starts[front + 1] - starts[front]
         skipped = np.cumsum(counts) - counts
         arcs = np.repeat(begins - skipped, counts) + np.arange(counts.sum())
-        front = np.unique(ordered[arcs])
-        front = front[~seen[front]]
+        front = np.sort(ordered[arcs])  # not np.unique, which imports numpy.ma on every start
+        front = front[(np.diff(front, prepend=-1) > 0) & ~seen[front]]
         if not len(front):
             return length if seen.all() else None
         seen[front] = True

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..machine import cores
+from .options import NAMING_HOSTS, flags_in
 
 SESSION = ("PRTE_MCA_prte_", "OMPI_MCA_orte_")
 """Beginnings of the variables about the files of mpirun, for Open MPI 5 and for Open MPI 4."""
@@ -29,9 +30,8 @@ class Wanted:
     words: tuple[str, ...] = ()  # the user's own options of the launcher
 
     def gives(self, *flags: str) -> bool:
-        """Return whether the user's own options have one of these, with one dash or two."""
-        given = {word.lstrip("-").partition("=")[0] for word in self.words if word[:1] == "-"}
-        return not given.isdisjoint(flags)
+        """Return whether the user's own options have one of these."""
+        return not flags_in(self.words).isdisjoint(flags)
 
     @property
     def exceeds_slots(self) -> bool:
@@ -117,7 +117,8 @@ class OpenMPI(Brand):
             if wanted.exceeds_slots and not placed:
                 # --oversubscribe would put all ranks on the first host
                 flags += ["--map-by", "slot:OVERSUBSCRIBE"]
-        elif not any(name in os.environ for name in BATCH):
+        elif not any(name in os.environ for name in BATCH) and not wanted.gives(*NAMING_HOSTS):
+            # of several hosts it would fill the first one alone
             flags.append("--oversubscribe")
         if wanted.ranks_per_host > cores() and not placed:
             flags += ["--bind-to", "none"]

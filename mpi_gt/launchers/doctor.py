@@ -23,7 +23,7 @@ from .brands import BRANDS, Brand
 from .diagnosis import Report, describe_hosts, diagnose
 from .host_facts import HostFacts, host_facts
 from .links import measure_pairs
-from .programs import detect_brand, find_mpirun
+from .programs import find_launcher
 from .srun import mpi_kinds
 
 if TYPE_CHECKING:
@@ -188,13 +188,12 @@ def _common_facts(library: str) -> Facts:
 
 
 def _launcher_facts() -> tuple[Brand | None, Facts]:
-    """Return the brand of the mpirun that `mpi-gt run -n` would use, and facts to show."""
+    """Return the brand of the launcher that `mpi-gt run -n` would use, and facts to show."""
     facts: Facts = []
     brand = None
     try:
-        mpirun = find_mpirun()
-        brand = detect_brand(mpirun)
-        facts.append(("mpirun", f"{mpirun} ({brand.name})"))
+        program, brand = find_launcher(None)  # srun, where there is no mpirun
+        facts.append(("mpirun", f"{program} ({brand.name})"))
     except UserError as error:
         facts.append(("mpirun", str(error)))
     if launch := detect.detect_launch():

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import socket
 import tempfile
 import time
 from pathlib import Path
@@ -58,7 +57,7 @@ class LaunchFolders:
         except OSError:
             return {LAUNCH: ""}  # no shared memory here
         # several hosts may have the same name, so that none of them can rely on this folder
-        return {LAUNCH: f"{self.name} {socket.gethostname() if self._alone else '*'}"}
+        return {LAUNCH: f"{self.name} {os.uname().nodename if self._alone else '*'}"}
 
     def __exit__(self, *error: object) -> None:
         """Remove them, and those of earlier launches: mpirun has ended, however it did."""

@@ -29,7 +29,7 @@ class Hosts:
 
     def most(self, n: int) -> int:
         """Return the largest number of ranks on one host, of n ranks in all."""
-        return max(max(self.slots.values()), -(-n // len(self.slots)))
+        return min(n, max(max(self.slots.values()), -(-n // len(self.slots))))
 
     def settled(self, brand: Brand, n: int, folder: Path) -> "Hosts":
         """Return the same hosts, in a new hostfile in `folder` if the launcher needs its own."""

@@ -54,7 +54,7 @@ def launcher_command(
         _ranks_per_host(n, hosts, env),
         hosts.slots if hosts else None,
         hosts.path if hosts else None,
-        sent if hosts or hosts_allotted(env) > 1 else (),
+        sent if hosts or hosts_allotted(env) > 1 or options.names_hosts else (),
         options.words,
     )
     return [str(brand.program(program)), "-n", str(n), *brand.flags(wanted), *options.words]
@@ -88,7 +88,7 @@ def launch(
     env = {**launcher_environment(brand, n, hosts, options), **(extra or {})}
     options.sent(env)  # raises for a variable that is not set
     # srun may wait for an allocation, of whatever hosts
-    several = hosts_allotted(env) > 1 or brand.name == "srun"
+    several = hosts_allotted(env) > 1 or brand.name == "srun" or options.names_hosts
     if brand.searches_path:
         env["PATH"] = path_with(program)
     if on_terminal():
@@ -96,7 +96,7 @@ def launch(
     shared = _shared_folder(out or beside or Path("doctor")) if several else None
     with (
         LaunchFolders(out, shared) as folders,
-        quoting_agent(program, brand if hosts else None, env) as agent,
+        quoting_agent(program, brand if hosts or options.names_hosts else None, env) as agent,
     ):
         env.update({**agent, **folders.variables(), **brand.session(folders.temporary, env)})
         outcome = folders.outcome / "outcome"

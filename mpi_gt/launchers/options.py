@@ -20,14 +20,24 @@ SENT = (
     "PYTHONPATH",
     "XDG_CACHE_HOME",
     "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
+    "OPENBLAS_",
+    "MKL_",
+    "BLIS_",
+    "NPY_",
+    "GLIBC_TUNABLES",
     "UCX_",
     "FI_",
     "XLA_FLAGS",
     "ATEN_CPU_CAPABILITY",
 )
-"""Variables that ranks on other hosts need, by their names or the beginnings of these."""
+"""Variables that ranks on other hosts need, by their names or the beginnings of these.
+
+Those of the BLAS, numpy and glibc choose functions by the processor: with other ones on some hosts
+the last digits would depend on which rank is where.
+"""
+
+NAMING_HOSTS = ("host", "hosts", "H", "hostfile", "default-hostfile", "machinefile", "f")
+"""Options of launchers, without their dashes, that say on which hosts the ranks are to run."""
 
 EXPORTED = re.compile(r"[A-Za-z_]\w*(=.*|\*?)", re.ASCII)
 
@@ -62,6 +72,11 @@ class LaunchOptions(NamedTuple):
     def flag(self) -> str | None:
         """The option that was given; None without one."""
         return next((word.partition("=")[0] for word in self.arguments()), None)
+
+    @property
+    def names_hosts(self) -> bool:
+        """True: the launcher's own options name hosts, as in --host h1:4,h2:4."""
+        return not flags_in(self.words).isdisjoint(NAMING_HOSTS)
 
     def assigned(self) -> dict[str, str]:
         """Return the variables that --export sets."""
@@ -101,6 +116,11 @@ def launch_options(given: "dict[str, Any]") -> LaunchOptions:
         else:
             texts[name] = os.fspath(value)
     return LaunchOptions.of(texts)
+
+
+def flags_in(words: Iterable[str]) -> set[str]:
+    """Return the names of the options among these words, which may have one dash or two."""
+    return {word.lstrip("-").partition("=")[0] for word in words if word[:1] == "-"}
 
 
 def split_words(text: str) -> tuple[str, ...]:

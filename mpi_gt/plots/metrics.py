@@ -44,8 +44,11 @@ def over_seeds(rows: list[dict[str, str]], metric: str) -> tuple[Array, Array]:
     return np.array(iterations), np.array([values[iteration] for iteration in iterations])
 
 
-def draw_run(directory: Path) -> list[Path]:
-    """Draw loss.png and gap.png: the mean over seeds, shaded from smallest to largest."""
+def draw_run(directory: Path, names: Mapping[str, str]) -> list[Path]:
+    """Draw loss.png and gap.png: the mean over seeds, shaded from smallest to largest.
+
+    `names` are those of the methods by label, here and in the following.
+    """
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
@@ -55,7 +58,7 @@ def draw_run(directory: Path) -> list[Path]:
         axes = figure.add_subplot()
         for number, (label, rows) in enumerate(runs.items()):
             _, values = over_seeds(rows, metric)
-            name, seeds = plain(full_name(label)), values.shape[1]
+            name, seeds = plain(names[label]), values.shape[1]
             legend = f"{name}, mean and range over {seeds} seeds" if seeds > 1 else name
             draw_line(axes, rows, "iteration", metric, number, legend)
         finish_axes(axes, "iteration", axis_label)
@@ -64,26 +67,26 @@ def draw_run(directory: Path) -> list[Path]:
     return figures
 
 
-def draw_own_metrics(directory: Path) -> list[Path]:
+def draw_own_metrics(directory: Path, names: Mapping[str, str]) -> list[Path]:
     """Draw metrics.png: one panel for each metric of the problem's own; nothing without any."""
     from matplotlib.figure import Figure
 
     runs = read_metrics(directory / "metrics.csv")
-    names = dict.fromkeys(name for rows in runs.values() for name in extra_columns(rows[0]))
-    names.pop(SUBOPTIMALITY, None)
-    names = dict.fromkeys(list(names)[:MOST_PANELS])
-    if not names:
+    own = dict.fromkeys(name for rows in runs.values() for name in extra_columns(rows[0]))
+    own.pop(SUBOPTIMALITY, None)
+    own = dict.fromkeys(list(own)[:MOST_PANELS])
+    if not own:
         return []
-    figure = Figure(figsize=(6.4, 0.6 + 2.8 * len(names)), dpi=150, layout="constrained")
-    for axes, name in zip(figure.subplots(len(names), 1, squeeze=False)[:, 0], names, strict=True):
+    figure = Figure(figsize=(6.4, 0.6 + 2.8 * len(own)), dpi=150, layout="constrained")
+    for axes, metric in zip(figure.subplots(len(own), 1, squeeze=False)[:, 0], own, strict=True):
         for number, (label, rows) in enumerate(runs.items()):
-            draw_line(axes, rows, "iteration", name, number, plain(full_name(label)))
-        finish_axes(axes, "iteration", plain(name))
+            draw_line(axes, rows, "iteration", metric, number, plain(names[label]))
+        finish_axes(axes, "iteration", plain(metric))
     _add_legend(figure, "outside upper center", 9)
     return [save(figure, directory / "metrics.png")]
 
 
-def draw_comparison(directory: Path) -> list[Path]:
+def draw_comparison(directory: Path, names: Mapping[str, str]) -> list[Path]:
     """Draw comparison.png: loss and gap of all algorithms against iterations, time and costs."""
     from matplotlib.figure import Figure
 
@@ -94,7 +97,7 @@ def draw_comparison(directory: Path) -> list[Path]:
     for row_of_panels, (metric, axis_label) in zip(panels, LABELS.items(), strict=True):
         for axes, across in zip(row_of_panels, shown, strict=True):
             for number, (label, rows) in enumerate(runs.items()):
-                draw_line(axes, rows, across, metric, number, plain(full_name(label)), shade=0.1)
+                draw_line(axes, rows, across, metric, number, plain(names[label]), shade=0.1)
             finish_axes(axes, ACROSS[across], axis_label if across == "iteration" else "")
     _add_legend(figure, "outside upper center", 10)
     return [save(figure, directory / "comparison.png")]

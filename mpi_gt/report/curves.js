@@ -121,6 +121,7 @@ async function drawCurves() {
   if (!plot) return;
   await draw("curves-plot", curvesFigure());
   fillSamples();
+  markMissing();
   if (plot.dataset.bound) return;
   plot.dataset.bound = "yes";
   plot.on("plotly_relayout", (changed) => {
@@ -153,6 +154,14 @@ function fillSamples() {
   document.querySelectorAll(".sample").forEach((place) => {
     const curve = page.curves[place.dataset.curve];
     if (curve) place.replaceChildren(makeSample(curve));
+  });
+}
+
+// the legend says which curves lack the chosen metric: their boxes are ticked, yet nothing is drawn
+function markMissing() {
+  const metric = chosen("metric");
+  document.querySelectorAll("#legend input[data-curve]").forEach((input) => {
+    input.closest("label").classList.toggle("missing", !page.curves[input.dataset.curve].metrics[metric]);
   });
 }
 

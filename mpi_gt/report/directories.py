@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import full_name
+from ..algorithms import name_with_stepsize
 from ..errors import UserError
 from ..files import mistake, read_json
 from ..rundir.curves import Curve, read_curves
 from ..rundir.layout import POINTS
 from ..rundir.run_json import FACTS
 from ..rundir.status import read_status
+from ..user_classes import split_spec
 
 PARTS = ("run", "summary", "sweep", "profile", "bench", "scale", "claims", "audit")
 """The JSON files of a directory that the page shows."""
@@ -52,12 +53,11 @@ class ReportedDirectory:
         # former versions list the options as text in the identity of the run
         known = self.table("options", "algorithm", algorithm, "options")
         lr = (known or self.table("identity", "algorithm", algorithm)).get("lr")
-        given = algorithm.rpartition(":")[2]
-        if any(option.startswith("lr=") for option in given.split(",")) or not isinstance(
-            lr, int | float | str
-        ):
-            return full_name(algorithm)
-        return full_name(f"{algorithm}{',' if '=' in given else ':'}lr={lr}")
+        studied = self.table("methods", algorithm).get("algorithm")  # by `reproduce`
+        if lr is None and isinstance(studied, str):
+            with suppress(UserError):
+                lr = split_spec(studied)[1].get("lr")
+        return name_with_stepsize(algorithm, lr)
 
 
 def read_directories(paths: Iterable[Path]) -> list[ReportedDirectory]:

@@ -115,7 +115,6 @@ def summary(directories: list[ReportedDirectory]) -> Html:
     names = ["method", *(SHORT.get(name, METRICS[name]) for name in metrics)]
     names += ["status", "iterations", "seeds", "µs per iteration", "bytes per iteration"]
     several = len(directories) > 1
-    names += ["directory"] if several else []
     rows: list[list[Any]] = []
     for number, (directory, curve) in enumerate(curves):
         seconds, sent = curve.each("seconds"), curve.each("bytes")
@@ -128,7 +127,6 @@ def summary(directories: list[ReportedDirectory]) -> Html:
                 len(curve.seeds),
                 None if seconds is None else seconds * 1e6,
                 None if sent is None else round(sent),
-                *([directory.name] if several else []),
             ]
         )
     caption = (

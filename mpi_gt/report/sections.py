@@ -263,26 +263,40 @@ def sweep(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
 
 
 def claims(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
-    """Return the block of claims.json: each claim with the comparison that decides it."""
+    """Return the block of claims.json: each claim with the comparison that decides it, and why."""
     rows = []
     for claim in directory.parts["claims"]:
-        span, against = claim["interval"], claim["against"]
-        difference = f"{claim['estimate']:.3g}" if claim["estimate"] is not None else "-"
-        interval = f" [{span[0]:.3g}, {span[1]:.3g}]" if span else ""
+        against = claim["against"]
         rows.append(
             [
                 claim["claim"],
                 badge(str(claim["verdict"])),
                 claim["measure"],
-                difference + interval,
+                _difference(claim),
                 None if against is None else full_name(against),
+                claim.get("why") or None,
             ]
         )
-    names = ("claim of the paper", "verdict", "measured", "difference [95% interval]", "against")
+    names = ("claim", "verdict", "measured", "difference [95% interval]", "against", "why")
     caption = (
-        "Differences are paired over seeds. Each row shows the comparison that decides the verdict."
+        "Differences are paired over seeds, with intervals of Student's t, and those of a "
+        "bootstrap where they differ by more than a tenth of the width. Each row shows the "
+        "comparison that decides the verdict."
     )
     return tag("article", tag("h3", directory.name), table(caption, names, rows)), {}
+
+
+def _difference(claim: dict[str, Any]) -> str:
+    """Return the difference that a claim is judged by, with its interval or intervals."""
+    if claim["estimate"] is None:
+        return "-"
+    shown = [f"{claim['estimate']:.3g}"]
+    if span := claim["interval"]:
+        shown.append(f"[{span[0]:.3g}, {span[1]:.3g}]")
+        second = claim.get("bootstrap") or span  # former versions had none
+        if max(abs(second[k] - span[k]) for k in (0, 1)) > 0.1 * (span[1] - span[0]):
+            shown.append(f"by bootstrap [{second[0]:.3g}, {second[1]:.3g}]")
+    return " ".join(shown)
 
 
 def audit(directory: ReportedDirectory, number: int) -> tuple[Html, Figures]:
@@ -314,7 +328,7 @@ PARTS: dict[str, tuple[str, Callable[[ReportedDirectory, int], tuple[Html, Figur
     "profile": ("Where the time goes", profile),
     "bench": ("Time of exchanges", bench),
     "scale": ("Scaling", scale),
-    "claims": ("Claims of the paper", claims),
+    "claims": ("Claims", claims),
     "audit": ("Audit of the theory", audit),
 }
 """The files with a section of their own: its title, and the function that makes its blocks."""

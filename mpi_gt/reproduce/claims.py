@@ -41,11 +41,10 @@ class Field:
         """Return the label of a method in the comparison of a metric."""
         return name if self._labels is None else self._labels[metric].get(name, name)
 
-    def shown(self, ours: str, other: str, metric: str) -> str:
-        """Return the other method for display, with the stepsizes of both if they are known."""
-        labels = [self.label(name, metric) for name in (ours, other)]
+    def steps(self, *labels: str) -> str:
+        """Return the stepsizes of these labels for display; "" if they are not known."""
         known = [self._stepsizes[label] for label in labels if label in self._stepsizes]
-        return display_name(other) + (f" (lr {known[0]} and {known[1]})" if known[1:] else "")
+        return f" (lr {' and '.join(known)})" if len(known) == len(labels) else ""
 
 
 class Contest:
@@ -84,7 +83,7 @@ class Contest:
             others,
             [name for name in labels if name not in ran],
             above,
-            lambda other: self._field.shown(OURS, other, metric),
+            steps=lambda other: self._field.steps(labels[OURS], labels[other]),
         )
 
     def at_the_end(
@@ -151,9 +150,11 @@ def judge_network(
     return [*judge_all(rows, regression=False, field=field), asdict(accuracy)]
 
 
-def judge_variance_reduction(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def judge_variance_reduction(
+    rows: Iterable[Mapping[str, Any]], field: Field | None = None
+) -> list[dict[str, Any]]:
     """Judge what variance reduction does to Algorithm 1, at an equal budget of gradients."""
-    measured = Measured(rows)
+    measured, steps = Measured(rows), (field or Field()).steps
 
     def verdict(claim: str, measure: str, ours: str, theirs: Iterable[str], factor: float) -> Any:
         wanted = [ours, *theirs]
@@ -164,7 +165,9 @@ def judge_variance_reduction(rows: Iterable[Mapping[str, Any]]) -> list[dict[str
             gaps = measured.tail(ours, "gap") * factor, measured.tail(other, "gap")
             return np.log10(gaps[0]), np.log10(gaps[1])
 
-        return asdict(judge(claim, measure, smaller, others, missing))
+        return asdict(
+            judge(claim, measure, smaller, others, missing, steps=lambda other: steps(ours, other))
+        )
 
     name = display_name(REDUCED)
     measure = f"log10 of the mean gap over the last fifth, {name} {{}}minus {{{{other}}}}"

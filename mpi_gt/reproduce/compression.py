@@ -9,6 +9,7 @@ import numpy as np
 from ..algorithms import full_name, told_apart
 from ..algorithms.compressed.base import Compressed
 from ..config import RunConfig
+from .claims import Field
 from .judging import Array, Measured, judge
 
 VARIANT = "compressed"
@@ -32,11 +33,12 @@ def compressors_of(runs: Mapping[str, RunConfig]) -> dict[str, str]:
 
 
 def judge_compression(
-    rows: Iterable[Mapping[str, Any]], compressors: Mapping[str, str]
+    rows: Iterable[Mapping[str, Any]], compressors: Mapping[str, str], field: Field | None = None
 ) -> list[dict[str, Any]]:
     """Judge what compression does to the gap, at an equal budget of gradients."""
     measured = Measured(rows)
     labels = {name: label for name, label in compressors.items() if label in measured.labels}
+    steps = (field or Field()).steps
 
     def gap(name: str) -> Array:
         return np.log10(measured.tail(labels[name], "gap"))
@@ -54,11 +56,13 @@ def judge_compression(
         judge(
             "bfloat16, 8 and 4 bits leave the gap within a tenth of that without compression",
             last + "1.1 times none", beside_none, others, missing,
+            steps=lambda name: steps(labels[name], labels[PLAIN]),
         ),
         judge(
             f"with one bit per entry the gap ends below {FLOOR_TEXT}",
             last + f"{FLOOR_TEXT}", below_floor,
             [ONE_BIT] if ONE_BIT in labels else [], [] if ONE_BIT in labels else [ONE_BIT],
+            steps=lambda name: steps(labels[name]),
         ),
     ]  # fmt: skip
     return [asdict(verdict) for verdict in verdicts]

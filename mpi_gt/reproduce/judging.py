@@ -107,13 +107,15 @@ def judge(
     missing: Iterable[str] = (),
     above: bool = False,
     name: Callable[[str], str] = display_name,
+    steps: Callable[[str], str] = lambda other: "",
 ) -> Verdict:
     """Judge the claim that the first of `values(other)` is below the second, for all others.
 
     The claim holds if all intervals of the difference, first minus second, lie below zero and no
     method is missing; it does not hold if one interval lies above zero. With `above` it is the
     other way round. Its estimate is that of the comparison that speaks most strongly against it.
-    `measure` names the difference, with {other} in the place of the other method.
+    `measure` names the difference, with {other} in the place of the other method; `steps(other)`,
+    the stepsizes of both, comes after it.
     """
     missing = list(missing)
     pairs = {other: values(other) for other in others}
@@ -131,7 +133,7 @@ def judge(
     return Verdict(
         claim,
         verdict,
-        measure.format(other=name(against)),
+        measure.format(other=name(against)) + steps(against),
         estimate,
         interval,
         bootstrap(ours - theirs),
@@ -153,11 +155,12 @@ def _decide(
         if span is not None
     }
     side = "below" if above else "above"
-    if odd := [other for other, span in wrong.items() if not all(map(math.isfinite, span))]:
-        return "not decided", odd[0], "a difference is not a finite number"
-    if beyond := [other for other, (near, _) in wrong.items() if near > 0]:
+    odd = [other for other, span in wrong.items() if not all(map(math.isfinite, span))]
+    if beyond := [other for other, (near, _) in wrong.items() if near > 0 and other not in odd]:
         against = max(beyond, key=lambda other: wrong[other][0])
         return "does not hold", against, f"its interval lies farthest {side} zero"
+    if odd:
+        return "not decided", odd[0], "a difference is not a finite number"
     if len(wrong) < len(results):
         sign = -1 if above else 1
         against = max(results, key=lambda other: sign * results[other][0])

@@ -91,12 +91,13 @@ def claim_table(
 def measured(claim: Mapping[str, Any]) -> str:
     """Return what was measured for a claim: the pair that decides, its intervals, and why."""
     if claim["against"] is None:
-        return "no such method ran"
+        return f"there is no result of {', '.join(claim['missing']) or 'such a method'}"
     if claim["interval"] is None:
         return f"{claim['measure']}: {claim['estimate']:.2e}; one seed, no interval"
-    text = f"{claim['measure']}: {claim['estimate']:.2e}, 95% interval {_ends(claim['interval'])}"
+    shown = _ends(claim["interval"])
+    text = f"{claim['measure']}: {claim['estimate']:.2e}, 95% interval {shown}"
     second = claim.get("bootstrap")
-    if second is not None and differ(claim["interval"], second):
+    if second is not None and differ(claim["interval"], second) and _ends(second) != shown:
         text += f", by bootstrap {_ends(second)}"
     return f"{text}; {claim['why']}" if claim.get("why") else text
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..algorithms import display_name
 from ..config import RunConfig
 from ..errors import UserError
+from .claims import Field
 from .judging import Array, Measured, judge
 
 VARIANT = "networks"
@@ -58,7 +59,9 @@ class EqualBytes:
         }
 
 
-def judge_networks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def judge_networks(
+    rows: Sequence[Mapping[str, Any]], field: Field | None = None
+) -> list[dict[str, Any]]:
     """Judge what a network does to the gap, at equal iterations and at equal bytes."""
     whole, cut = Measured(rows), EqualBytes(rows).measured
     labels = {name_of(label): label for label in whole.labels}
@@ -78,7 +81,10 @@ def judge_networks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     def verdict(claim: str, measure: str, smaller: Any, ours: str, others: list[str]) -> Any:
         missing = [name for name in (ours, *others) if name not in labels]
         ran = [name for name in others if name in labels] if ours in labels else []
-        return judge(claim, measure, smaller, ran, missing)
+        return judge(
+            claim, measure, smaller, ran, missing,
+            steps=lambda name: (field or Field()).steps(labels[ours], labels[name]),
+        )  # fmt: skip
 
     last = "log10 of the mean gap over the last fifth"
     verdicts = [

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..algorithms.stepsizes import with_stepsize
+from ..algorithms.stepsizes import with_stepsize, without_stepsize
 from ..config import RunConfig, options_of_table
 from ..display.console import counted
 from ..display.results import length_of
@@ -181,7 +181,7 @@ def tuned_study(study: Study) -> tuple[Study, dict[str, dict[str, str]]]:
     for metric, best in study.tuning.best().items():
         labels[metric] = {}
         for name, lr in best.items():
-            label = with_stepsize(name, lr)
+            label = with_stepsize(without_stepsize(name), lr)  # of a method that runs twice
             spec = with_stepsize(study.tuning.methods[name], lr)
             runs[label] = replace(study.runs[name], algorithm=spec, out=_folder(directory, label))
             labels[metric][name] = label

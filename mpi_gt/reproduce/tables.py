@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import plots
+from ..algorithms.stepsizes import with_stepsize
 from ..display.console import counted
 from ..errors import UserError
 from ..plots.metrics import draw_study
@@ -14,6 +15,7 @@ from ..rundir.atomic import write_csv, write_json, write_text
 from ..rundir.metrics_csv import COLUMNS, METRICS, SUBOPTIMALITY, read_rows
 from ..rundir.run_json import planned_iterations, require_facts
 from ..rundir.summary import mean_of, tail_by_seed
+from ..user_classes import split_spec
 from . import networks
 from .claims import REDUCED, TESTED, Field, judge_all, judge_network, judge_variance_reduction
 from .compression import (
@@ -42,6 +44,16 @@ def read_result(directory: Path) -> dict[str, Any]:
     if not facts:
         raise UserError(f"{directory} holds no run: there is no run.json to read")
     return require_facts(directory, ("error",) if facts["exit_code"] else FINISHED)
+
+
+def spec_of(run: Mapping[str, Any]) -> str:
+    """Return the specification of a run's method with its stepsize, also if that is the default."""
+    spec: str = run["config"]["algorithm"]
+    if "lr" in split_spec(spec)[1]:
+        return spec
+    named = run.get("options", {}).get("algorithm", {})  # former versions listed none
+    lr = next((method["options"].get("lr") for method in named.values()), None)
+    return with_stepsize(spec, lr) if isinstance(lr, float) else spec
 
 
 def _require_complete(path: Path, rows: list[dict[str, str]], facts: Mapping[str, Any]) -> None:
@@ -84,7 +96,7 @@ class Results:
         self.sound = {label: run for label, run in self.runs.items() if label not in diverged}
         self.sound_rows = [row for row in self.rows if row["algorithm"] not in diverged]
         self.summary = {
-            label: {"error": run["error"], "algorithm": run["config"]["algorithm"]}
+            label: {"error": run["error"], "algorithm": spec_of(run)}
             if label in diverged
             else _summary(self.rows, label, run)
             for label, run in self.runs.items()
@@ -93,7 +105,7 @@ class Results:
     @property
     def stepsizes(self) -> dict[str, str]:
         """The stepsize of each method by label, for display."""
-        return {label: stepsize_of(run["config"]["algorithm"]) for label, run in self.runs.items()}
+        return {label: stepsize_of(spec_of(run)) for label, run in self.runs.items()}
 
 
 def write_results(study: "Study") -> list[Path]:
@@ -210,13 +222,13 @@ def _second_table(
 def _claims(study: "Study", rows: list[dict[str, str]], field: Field) -> list[dict[str, Any]]:
     """Judge the claims about this variant; about most of them they are the paper's."""
     if study.variant == VARIANT:
-        return judge_compression(rows, compressors_of(study.runs))
+        return judge_compression(rows, compressors_of(study.runs), field)
     if study.variant == networks.VARIANT:
-        return networks.judge_networks(rows)
+        return networks.judge_networks(rows, field)
     if study.criterion and all(row[TESTED] for row in rows):
         return judge_network(rows, field)
     if REDUCED in study.runs and not study.criterion:
-        return judge_variance_reduction(rows)
+        return judge_variance_reduction(rows, field)
     return judge_all(rows, study.regression, field)
 
 
@@ -229,7 +241,7 @@ def _costs_drawn(study: "Study") -> tuple[str, str] | None:
 
 def _summary(rows: list[dict[str, str]], label: str, run: Mapping[str, Any]) -> dict[str, Any]:
     """Return mean and range over seeds of the tail metrics, and time and bytes per iteration."""
-    row: dict[str, Any] = {"algorithm": run["config"]["algorithm"]}
+    row: dict[str, Any] = {"algorithm": spec_of(run)}
     further = [name for name in (TESTED, SUBOPTIMALITY) if name in rows[0]]
     for metric in (*METRICS, *further):
         values = tail_by_seed(rows, label, metric)

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,7 +82,7 @@ def enter_host() -> HostFolder:
     if not given:
         name = os.environ[LAUNCH] = _own_name()
     folder = private.private_folder(MEMORY, name)
-    shared = not (given and host == socket.gethostname())
+    shared = not (given and host == os.uname().nodename)
     try:
         return HostFolder(folder, private.use(folder, make=shared), shared)
     except FileNotFoundError:
@@ -121,7 +120,7 @@ def _own_name() -> str:
         words = [os.environ["PMIX_NAMESPACE"], os.environ[servers[0]]]
     else:
         words = [str(os.getppid()), _start_of(os.getppid())]
-    return hashlib.sha256(" ".join([socket.gethostname(), *words]).encode()).hexdigest()[:16]
+    return hashlib.sha256(" ".join([os.uname().nodename, *words]).encode()).hexdigest()[:16]
 
 
 def _start_of(process: int) -> str:

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import shlex
-import socket
 import sys
 import time
 from pathlib import Path
@@ -58,10 +57,10 @@ def claim(path: Path) -> Claim:
     try:
         path.mkdir(parents=True, exist_ok=True)
         file = _lock(path)
-        token = f"{socket.gethostname()} {os.getpid()} {time.time_ns()}"
+        token = f"{os.uname().nodename} {os.getpid()} {time.time_ns()}"
         holder = {
             "token": token,
-            "host": socket.gethostname(),
+            "host": os.uname().nodename,
             "pid": os.getpid(),
             "command": shlex.join(["mpi-gt", *sys.argv[1:]])[:500],
             "since": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -77,6 +76,18 @@ def require_unclaimed(path: Path) -> None:
     """Raise UserError naming the holder if another process has claimed the directory."""
     if (path / LOCK_FILE).exists():
         claim(path).release()
+
+
+def is_claimed(path: Path) -> bool:
+    """Return whether another process has claimed the directory, as far as locks tell."""
+    try:
+        with (path / LOCK_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _lock(path: Path) -> int:
@@ -115,7 +126,7 @@ def _holder(path: Path) -> dict[str, Any]:
 
 def _is_alive(holder: dict[str, Any]) -> bool:
     """Return whether the holder is a live process of this host."""
-    if holder.get("host") != socket.gethostname() or not isinstance(holder.get("pid"), int):
+    if holder.get("host") != os.uname().nodename or not isinstance(holder.get("pid"), int):
         return False
     try:
         os.kill(holder["pid"], 0)

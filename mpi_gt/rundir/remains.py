@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -42,7 +41,7 @@ def write_record(directory: Path, launch: str, folders: Sequence[Path], alone: b
     """
     file = directory / f"{LAUNCHES}{launch}"
     record = {
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "alone": alone,
         "folders": [str(each) for each in folders],
     }
@@ -62,7 +61,7 @@ def remove_remains(directory: Path, current: str | None, patience: float = 0) ->
         if launch == current or not launch.isalnum():
             continue
         record = read_own_table(file)
-        here = record.get("host") == socket.gethostname()
+        here = record.get("host") == os.uname().nodename
         folders = [Path(str(each)) for each in _items(record, "folders")] if here else []
         gone = remove_folders(launch, folders, until)
         if gone and (not record or (here and record.get("alone"))):  # none: killed in writing it

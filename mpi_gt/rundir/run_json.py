@@ -6,7 +6,6 @@ The front end imports this module, so it must not import numpy.
 import contextlib
 import os
 import shlex
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -130,7 +129,7 @@ def is_sweep(path: Path) -> bool:
 
 def process_facts() -> dict[str, Any]:
     """Return host and pid of this process: `mpi-gt status` checks whether it is alive."""
-    return {"host": socket.gethostname(), "pid": os.getpid()}
+    return {"host": os.uname().nodename, "pid": os.getpid()}
 
 
 def mark_running(path: Path, facts: Mapping[str, Any]) -> Callable[[], None]:

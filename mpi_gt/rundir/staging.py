@@ -9,7 +9,6 @@ import contextlib
 import errno
 import os
 import secrets
-import socket
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,7 +26,7 @@ PATIENCE = 10  # seconds for a copy that is under way when the run ends in an er
 
 def require_scratch(text: str) -> None:
     """Raise UserError unless this host has a folder of that name, to which one can write."""
-    where = f"checkpoint-staging: '{text}' on {socket.gethostname()}"
+    where = f"checkpoint-staging: '{text}' on {os.uname().nodename}"
     try:
         if not text or not Path(text).is_dir():
             raise UserError(f"{where} is not a folder; give one that every host has")

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ def read_status(path: Path, facts: dict[str, Any]) -> tuple[str, str]:
     if reports:
         return "failed", f"{reports[0]['text']}{resume_hint(path)}"
     process = facts.get("process", {})
-    here = process.get("host") == socket.gethostname()
+    here = process.get("host") == os.uname().nodename
     held = is_held(path)
     alive = held or (here and held is None and _is_alive(process.get("pid", 0)))
     if not alive and (here or held is False):
@@ -50,7 +49,7 @@ def record_failure(path: Path, facts: dict[str, Any], why: str) -> None:
     may not write there.
     """
     process = facts.get("process", {})
-    if process.get("host") != socket.gethostname() or _is_alive(process.get("pid", 0)):
+    if process.get("host") != os.uname().nodename or _is_alive(process.get("pid", 0)):
         return
     with contextlib.suppress(UserError), claim(path):
         if read_facts(path).get("process") == process:

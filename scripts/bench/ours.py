@@ -191,15 +191,21 @@ def timed_methods(
 
 def timed_copy(size: int) -> None:
     """Print how many bytes per second all ranks copy together, each its own vectors."""
+    from pathlib import Path
+
     import numpy as np
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    vectors = np.zeros((16, size // 8))  # more than a rank's share of the caches
+    # four times the largest cache, as STREAM wants it: a rank has the whole of it during its turn
+    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    cache = max((int(path.read_text().strip("K\n")) << 10 for path in sizes), default=32 << 20)
+    half = max(8, 2 * cache // size)
+    vectors = np.ones((2 * half, size // 8))
     comm.Barrier()
     began, copies = time.perf_counter(), 0
     while time.perf_counter() - began < 1:
-        np.copyto(vectors[copies % 16], vectors[(copies + 8) % 16])
+        np.copyto(vectors[copies % (2 * half)], vectors[(copies + half) % (2 * half)])
         copies += 1
     pace = comm.allreduce(copies * vectors[0].nbytes / (time.perf_counter() - began))
     if comm.rank == 0:

@@ -96,6 +96,11 @@ def settings_part(settings: Sequence[Setting]) -> Iterator[str]:
         "- *End*: the mean of the gap over the last fifth of the measurements; a floor if the "
         "curve is flat there."
     )
+    yield _filled(
+        "- *Iterations* are what is counted, and they do not cost the same: with variance "
+        "reduction one takes two stochastic gradients, at times an exact one; `k-gt` exchanges in "
+        "some only; what each method sends is in its section."
+    )
     yield ""
 
 

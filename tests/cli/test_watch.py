@@ -14,6 +14,7 @@ from support import finish, start
 import mpi_gt
 from mpi_gt.cli.commands.watch import read_view, sparkline
 from mpi_gt.cli.main import main
+from mpi_gt.rundir.lock import claim
 
 ELSEWHERE = {"host": "another-host", "pid": 1}
 
@@ -171,6 +172,16 @@ def test_the_latest_of_several_runs(tmp_path):
         stacked(tmp_path / "study" / name)
     os.utime(tmp_path / "study" / "a" / "run.json", (0, 0))
     assert read_view(tmp_path / "study").name.endswith("b")
+    stacked(tmp_path / "study" / "tuning" / "round-1")  # as `reproduce --tuned` does
+    assert read_view(tmp_path / "study").name.endswith("round-1")
+
+
+def test_a_study_is_not_over_between_two_runs(tmp_path):
+    stacked(tmp_path / "study" / "a")
+    with claim(tmp_path / "study"):
+        view = read_view(tmp_path / "study")
+        assert (view.over, view.note) == (False, "finished; the next run follows")
+    assert read_view(tmp_path / "study").over
 
 
 def test_no_run_is_an_error(tmp_path, capsys):

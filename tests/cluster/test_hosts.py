@@ -132,6 +132,17 @@ def test_bench_over_four_hosts_with_variables_that_travel(mpi, on_h1, finish, ho
     assert {path.name for path in tmp_path.iterdir()} == {"hosts", "b"}
 
 
+def test_hosts_that_the_options_of_the_launcher_name(mpi, on_h1, finish, tmp_path):
+    """Root is on another host than the front end, and leaves its exit code in a shared folder."""
+    flag = {"openmpi": "--host", "mpich": "-hosts"}[mpi.name]
+    words = ["bench", "-n", "4", f"--launcher-args={flag} h2:2,h3:2", "--graphs", "ring"]
+    words += ["--sizes", "160", "--exchanges", "neighbor", "--seconds", "0.1", "--quiet"]
+    done = finish(on_h1(mpi, *mpi.mpi_gt(*words, "--out", tmp_path / "b")))
+    assert done.code == 0, str(done)
+    found = json.loads((tmp_path / "b" / "bench.json").read_text())
+    assert found["hosts"] == ["h2", "h2", "h3", "h3"]
+
+
 def test_doctor_looks_at_all_hosts(mpi, on_h1, finish, hostfile):
     done = finish(on_h1(mpi, *mpi.mpi_gt("doctor", "-n", RANKS, "--hostfile", hostfile)))
     assert done.code == 0, str(done)

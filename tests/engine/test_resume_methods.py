@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import namedtuple
 
 import pytest
 from algorithms.oracles import VARIANTS
@@ -25,8 +26,21 @@ def test_stopped_between_phases_and_resumed_is_the_same_run(tmp_path, monkeypatc
     at = read_facts(out)["stopped"]["iteration"]
     assert at == 19 + every  # stacked nodes know of it in the next exchange
     resume(out)
+    assert read_facts(out)["resumes"][0]["iteration"] == at  # it did not start over
     assert_same(out, tmp_path / "reference")
     assert int(table(out)[-1]["gradients"]) > 60
+
+
+def test_an_array_of_another_width_than_the_method_s_is_one_message(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "run"
+    stopped(monkeypatch, out, "--algorithm", "push-diging")
+    path = next(path for slot in range(2) if (path := part_path(out, slot, 0)).exists())
+    part = read_part(path)
+    header = {key: value for key, value in part.header.items() if key != "fields"}
+    arrays = {**part.arrays, "w": part.arrays["x"]}
+    write_part(path, header, namedtuple("State", arrays)(**arrays))
+    resume(out, expect=1)
+    assert "is not of this method: its w is" in capsys.readouterr().err
 
 
 def as_a_former_version_wrote_it(out):

@@ -1,12 +1,15 @@
 """What doctor makes of the facts of ranks and hosts, without any ranks."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mpi_gt.cli.main import main
+from mpi_gt.errors import UserError
+from mpi_gt.launchers import programs
 from mpi_gt.launchers.diagnosis import Report, describe_hosts, diagnose, show_pairs
 from mpi_gt.launchers.host_facts import HostFacts, filesystem, host_facts, show_cpus
 from mpi_gt.launchers.links import MOST_HOSTS, Pair, pairs_of, slow_hosts
@@ -144,3 +147,19 @@ def test_the_facts_of_this_host(tmp_path):
 def test_processors_as_ranges():
     assert show_cpus([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
     assert show_cpus([]) == ""
+
+
+def test_without_an_mpirun_srun_starts_the_ranks(tmp_path, monkeypatch, capsys):
+    """As on HPE Cray systems with Slurm: `run -n` takes srun there, and doctor says so."""
+
+    def missing(*names):
+        raise UserError("no mpirun was found")
+
+    monkeypatch.setattr(programs, "find_mpirun", missing)
+    (tmp_path / "srun").write_text("#!/bin/sh\necho pmix; echo pmi2\n")
+    (tmp_path / "srun").chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    main(["doctor"])
+    told = capsys.readouterr().out
+    assert f"{tmp_path}/srun (srun)" in told
+    assert "no working mpirun" not in told

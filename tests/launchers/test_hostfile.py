@@ -54,6 +54,14 @@ def test_a_line_a_rank_counts_them(kind, tmp_path):
     assert read_hostfile(settled.path, BRANDS[kind]).slots == hosts.slots
 
 
+def test_no_more_ranks_than_there_are_share_a_host(tmp_path):
+    """Slots that stay empty are no reason to let ranks yield their cores, and to bind none."""
+    file = tmp_path / "hosts"
+    file.write_text("h1:64\nh2:64\n")
+    hosts = read_hostfile(file, BRANDS["mpich"])
+    assert [hosts.most(n) for n in (1, 16, 100, 200)] == [1, 16, 64, 100]
+
+
 @pytest.mark.parametrize(
     ("hosts", "kind", "message"),
     [

@@ -48,6 +48,8 @@ def test_wrong_options_end_before_anything_starts(words, message, capsys, monkey
 def test_variables_that_travel(tmp_path):
     env = {"PYTHONPATH": "p", "MPI_GT_DATA": "d", "HOME": "h", "MY_A": "1", "MY_B": "2", "FOO": "1"}
     assert LaunchOptions().sent(env) == ("MPI_GT_DATA", "PYTHONPATH")
+    kernels = {"GLIBC_TUNABLES": "", "NPY_DISABLE_CPU_FEATURES": "", "OPENBLAS_CORETYPE": "Haswell"}
+    assert LaunchOptions().sent(kernels) == tuple(kernels)  # other ones give other last digits
     options = LaunchOptions(export=("MY_*", "FOO=1"))
     assert options.assigned() == {"FOO": "1"}
     assert options.sent(env) == ("FOO", "MPI_GT_DATA", "MY_A", "MY_B", "PYTHONPATH")
@@ -57,6 +59,19 @@ def test_variables_that_travel(tmp_path):
     assert "-x MY_A -x MY_B" in " ".join(words)
     alone = launcher_command(tmp_path / "mpirun", BRANDS["openmpi"], 2, None, env, options)
     assert "-x" not in alone  # on this host there is nothing to send
+
+
+@pytest.mark.parametrize("words", ["--host h1:4,h2:4", "-H h1:4", "--hostfile=h --map-by node"])
+def test_hosts_among_the_options_of_the_launcher(words, tmp_path, monkeypatch):
+    """Open MPI's --oversubscribe would put all ranks on the first of them."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    options = LaunchOptions(words=tuple(words.split()))
+    assert options.names_hosts
+    env = {"MPI_GT_DATA": "d"}
+    found = launcher_command(tmp_path / "mpirun", BRANDS["openmpi"], 8, None, env, options)
+    assert "--oversubscribe" not in found
+    assert " ".join(found).endswith(f"-x MPI_GT_DATA {words}")
+    assert not LaunchOptions(words=("--map-by", "host")).names_hosts
 
 
 def test_the_options_of_python_may_be_lists(tmp_path):

@@ -96,6 +96,7 @@ def test_paths_that_are_no_text(capsysbinary, tmp_path):
         (["--hosts", "1+2", "--ranks-per-host", "4", "--", "run"], "numbers of parts"),
         (["--hosts", "1+2", "--ranks-per-host", "4+2", "--", "run"], "--launcher pmix"),
         (["--launcher", "pmix", "--", "run", "--launcher", "srun"], "no --launcher beside it"),
+        (["--system", "flux", "--", "bench", "--launcher-args=-x A"], "flux run starts the ranks"),
         (["--system", "pbss", "--", "run"], "did you mean 'pbs'"),
         (["--system", "pbs", "--requeue", "--", "run"], "for Slurm"),
         (["--system", "flux", "--array", "0-1", "--", "run", "--seed", "%a"], "no arrays"),
@@ -141,6 +142,14 @@ def test_a_prelude_an_array_and_variables(capsys, tmp_path):
     by_srun = printed(capsys, "--launcher", "srun", "--", "bench")
     assert "mpi_gt bench -n 8 --out=" in by_srun
     assert " --launcher=srun" in by_srun
+
+
+@pytest.mark.parametrize("how", ["--launcher=srun", "--launcher=pmix", "--system=flux"])
+def test_a_stacked_run_is_one_process_without_a_launcher(how, capsys, monkeypatch):
+    monkeypatch.setattr(programs, "brand_of_library", lambda: BRANDS["openmpi"])
+    text = printed(capsys, how, "--", "run", "--stacked")
+    assert f"\n{PYTHON} -m mpi_gt run -n 8 --out=" in text
+    assert "srun" not in text
 
 
 def test_parts_of_a_heterogeneous_job(capsys):

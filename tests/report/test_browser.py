@@ -265,3 +265,40 @@ def test_on_a_phone_the_gap_is_beside_the_method(browser, many):
         assert browser.do(f"{heading}.textContent") == name
         assert browser.do(f"{heading}.getBoundingClientRect().right") <= 390
     assert browser.do("document.querySelectorAll('#summary small')[17].offsetHeight") > 0
+    caption = "document.querySelector('#summary caption').getBoundingClientRect()"
+    assert browser.do(f"{caption}.right") <= 390
+
+
+def test_the_summary_of_several_directories_fits_on_a_wide_page(browser, many):
+    browser.open(many)
+    wide = "document.querySelector('#summary .wide')"
+    assert browser.do(f"{wide}.scrollWidth <= {wide}.clientWidth")
+    assert browser.do("document.querySelectorAll('#summary small')[17].textContent") == "star"
+
+
+def test_names_stand_below_their_directory_and_say_what_they_lack(browser, tmp_path):
+    for name in ("a", "b"):
+        methods = {"algorithms": "gt,dsgd", "iterations": 5, "out": str(tmp_path / name)}
+        mpi_gt.run(stacked=True, n=3, **methods)
+    with (tmp_path / "b" / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with (tmp_path / "b" / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "gap": ""} for row in rows)
+    target = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "a"), str(tmp_path / "b"), "-o", str(target)]) == 0
+    browser.open(target)
+    labels = "[...document.querySelectorAll('#legend .group:first-child label')]"
+    lefts, tops = (
+        browser.do(f"{labels}.map(each => each.getBoundingClientRect().{side})")
+        for side in ("left", "top")
+    )
+    assert len(lefts) == 3
+    assert len(set(lefts)) == 1
+    assert tops == sorted(set(tops))
+    missing = "[...document.querySelectorAll('#legend .missing')].map(each => each.textContent)"
+    assert len(browser.do(missing)) == 2
+    browser.do("document.querySelector('input[name=metric][value=loss]').click()")
+    browser.wait(f"{missing}.length === 0")
+    assert browser.problems == []

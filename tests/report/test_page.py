@@ -97,6 +97,7 @@ def test_claims_and_audit_are_shown_with_their_verdicts(tmp_path):
     claim = {
         "claim": "it is the best", "verdict": "does not hold", "measure": "gap", "estimate": 0.5,
         "interval": [0.25, 0.75], "against": "dsgd",
+        "bootstrap": [0.375, 0.75], "why": "its interval lies farthest above zero",
     }  # fmt: skip
     (folder / "claims.json").write_text(json.dumps({"schema": 1, "claims": [claim]}))
     one = {"left": 3.5, "right": None, "ratio": None, "verdict": "holds"}
@@ -105,9 +106,19 @@ def test_claims_and_audit_are_shown_with_their_verdicts(tmp_path):
     (folder / "audit.json").write_text(json.dumps(audit))
     page = page_of(folder)
     assert 'class="badge" data-status="does-not-hold"' in page
-    assert "0.5 [0.25, 0.75]" in text_of(page)
+    assert "0.5 [0.25, 0.75] by bootstrap [0.375, 0.75]" in text_of(page)
+    assert "its interval lies farthest above zero" in text_of(page)
     for verdict in ("violated", "no-claim"):
         assert page.count(f'class="badge" data-status="{verdict}"') == 3
+
+
+def test_the_curves_of_a_study_carry_their_stepsizes(tmp_path):
+    folder = stacked(tmp_path / "a")
+    (folder / "run.json").unlink()
+    methods = {"gt-adaptive": {"algorithm": "gt-adaptive:lr=0.25,beta1=0.9"}}
+    (folder / "summary.json").write_text(json.dumps({"schema": 1, "methods": methods}))
+    (curve,) = data_of(page_of(folder))["curves"]
+    assert curve["name"] == "Algorithm 1 (gt-adaptive, lr 0.25)"
 
 
 @pytest.mark.parametrize(

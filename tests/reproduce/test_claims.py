@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from mpi_gt.reproduce.claims import judge_all, judge_variance_reduction
-from mpi_gt.reproduce.judging import Measured, judge, paired
+from mpi_gt.reproduce.claims import Field, judge_all, judge_variance_reduction
+from mpi_gt.reproduce.judging import Measured, bootstrap, judge, paired
+from mpi_gt.reproduce.markdown import measured
 
 
 def test_paired_interval_by_hand():
@@ -105,6 +106,14 @@ def test_variance_reduction_is_judged_by_a_hundredth_of_the_gap():
     assert [claim["verdict"] for claim in judge_variance_reduction([])] == ["not decided"] * 2
 
 
+def test_claims_about_variance_reduction_state_their_stepsizes():
+    rows = rows_of({"gt-adaptive": lambda t: 1.0, "gt-adaptive-vr": lambda t: 0.1})
+    field = Field(None, {"gt-adaptive": "0.001", "gt-adaptive-vr": "0.0316"})
+    first, second = judge_variance_reduction(rows, field)
+    assert first["measure"].endswith(" minus Algorithm 1 (lr 0.0316 and 0.001)")
+    assert measured(second) == "there is no result of gt-sarah, gt-svrg, gt-hsgd"
+
+
 def test_a_perfect_method_leaves_a_claim_about_logarithms_undecided():
     """The logarithm of a gap of zero is no number, and no proof of anything."""
     ours, perfect = np.log10(np.full(5, 1e-3)), np.full(5, -np.inf)
@@ -113,3 +122,28 @@ def test_a_perfect_method_leaves_a_claim_about_logarithms_undecided():
             found = judge("smaller", "ours - {other}", lambda _, pair=pair: pair, ["gt"])
         assert found.verdict == "not decided"
         assert found.why == "a difference is not a finite number"
+
+
+def test_one_clear_pair_refutes_a_claim_though_another_is_no_number():
+    noise = np.array([0.0, 0.1, -0.1, 0.05, -0.05])
+    values = {"overflown": np.full(5, np.inf), "better": noise[::-1] - 1}
+    with np.errstate(invalid="ignore"):
+        found = judge("c", "m", lambda other: (noise, values[other]), values)
+    assert (found.verdict, found.against) == ("does not hold", "better")
+
+
+def test_a_bootstrap_stands_beside_the_interval_where_it_differs():
+    skewed = np.array([0.0] * 9 + [1.0])
+    low, high = bootstrap(skewed)
+    assert low == 0.0 < 0.1 < high  # no mean of resamples is negative
+    mean, interval = paired(skewed, np.zeros(10))
+    assert interval[0] < 0
+    claim = {
+        "measure": "loss", "estimate": mean, "interval": interval, "bootstrap": (low, high),
+        "against": "dsgd", "why": "",
+    }  # fmt: skip
+    assert "by bootstrap [0.00e+00, " in measured(claim)
+    assert bootstrap(skewed[-4:]) is None
+    # but not where both would read the same
+    close = {**claim, "interval": (1.0001, 1.0002), "bootstrap": (1.00012, 1.00018)}
+    assert "bootstrap" not in measured(close)

@@ -6,6 +6,7 @@ import pytest
 
 from mpi_gt.cli.main import main
 from mpi_gt.plots.metrics import _study_legends
+from mpi_gt.reproduce.claims import Field
 from mpi_gt.reproduce.compression import compressors_of, cost_table, costs_of, judge_compression
 from mpi_gt.reproduce.study import make_study
 
@@ -48,6 +49,13 @@ def test_the_claims_can_fail():
     assert verdicts(none=None) == ["not decided", "holds"]
     assert verdicts(bfloat16=None, sign=None) == ["not decided", "not decided"]
     assert [claim["verdict"] for claim in judge_compression([], {})] == ["not decided"] * 2
+
+
+def test_the_claims_state_their_stepsizes():
+    field = Field(None, {**dict.fromkeys(ALL, "0.01"), "none": "0.02"})
+    first, second = judge_compression(rows_of(dict.fromkeys(ALL, 1e-8)), ALL, field)
+    assert first["measure"].endswith(" minus 1.1 times none (lr 0.01 and 0.02)")
+    assert second["measure"].endswith(" sign minus 5e-8 (lr 0.01)")
 
 
 def test_costs_up_to_a_gap():

@@ -34,6 +34,7 @@ def test_every_network_has_a_run_a_row_and_a_line(small):
     assert (small / "figure.png").stat().st_size > 10_000
     assert len(json.loads((small / "claims.json").read_text())["claims"]) == 3
     assert "claim of the paper" not in text
+    assert text.count(" (lr 0.001 and 0.001): ") == 3  # in each claim
 
 
 def test_a_directed_network_runs_the_push_pull_form(small):

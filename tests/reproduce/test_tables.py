@@ -89,5 +89,5 @@ def test_a_problem_without_test_rows_has_no_such_column_and_claim(tmp_path):
     text = (out / "summary.md").read_text()
     assert "accuracy" not in text
     assert "| distributed GT (gt) | 0.1 | " in text
-    assert "| DSGD (dsgd) | default | " in text
+    assert "| DSGD (dsgd) | 0.01 | " in text  # the default
     assert len(json.loads((out / "claims.json").read_text())["claims"]) == 2

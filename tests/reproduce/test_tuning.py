@@ -8,8 +8,16 @@ from mpi_gt.algorithms.stepsizes import with_stepsize, without_stepsize
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 from mpi_gt.reproduce.claims import Field, judge_all
-from mpi_gt.reproduce.study import make_study
-from mpi_gt.reproduce.tuning import GRID, LEAST, best_of, missing_points, stepsizes
+from mpi_gt.reproduce.study import make_study, tuned_study
+from mpi_gt.reproduce.tuning import (
+    CRITERIA,
+    GRID,
+    LEAST,
+    Tuning,
+    best_of,
+    missing_points,
+    stepsizes,
+)
 
 SMALL = [
     *("reproduce", "huber", "--tuned", "--stacked", "-n", "4", "--iterations", "60"),
@@ -156,6 +164,17 @@ def test_a_second_call_runs_nothing_and_gives_the_same_verdicts(small):
 def test_tuning_is_refused_where_it_has_no_meaning(experiment, variant, message):
     with pytest.raises(UserError, match=message):
         make_study(experiment, variant, False, {}, None, tuned=True)
+
+
+def test_a_method_may_run_twice_with_other_options(monkeypatch):
+    methods = {"algorithms": "gt,dsgd:lr=0.1,dsgd:lr=0.2,order=atc"}
+    study = make_study("huber", "literal", False, methods, None, tuned=True)
+    best = {metric: dict.fromkeys(study.runs, 0.5) for metric in CRITERIA}
+    monkeypatch.setattr(Tuning, "best", lambda self: best)
+    tuned, labels = tuned_study(study)
+    assert list(tuned.runs) == ["gt:lr=0.5", "dsgd:lr=0.5", "dsgd:lr=0.5,order=atc"]
+    assert [config.algorithm for config in tuned.runs.values()] == list(tuned.runs)
+    assert list(labels["gap"].values()) == list(tuned.runs)
 
 
 def test_methods_that_differ_in_their_stepsize_only_are_refused():

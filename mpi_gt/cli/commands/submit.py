@@ -144,9 +144,10 @@ def _make_job(words: list[str], system: str, options: Options) -> "Job":
     hosts, per_host = parse_size(options["hosts"], options["ranks_per_host"])
     n = sum(map(int.__mul__, hosts, per_host))
     directories = set()
+    launcher = "flux run" if system == "flux" else options.get("launcher", "mpirun")
     for task in tasks:
         chosen = [word if task is None else word.replace("%a", str(task)) for word in words]
-        inner, ranks, default_out = _check_command(chosen, n, options.get("launcher", "mpirun"))
+        inner, ranks, default_out = _check_command(chosen, n, launcher)
         given = _with_file(inner)
         directories.add(str(given.get("directory", given.get("out"))))
     if not default_out and len(directories) < len(tasks):
@@ -183,8 +184,9 @@ def _check_command(words: list[str], n: int, launcher: str) -> tuple[Options, st
     if check is None or what:
         submitted = [each for each in COMMANDS if load(each).check_submitted is not None]
         raise UserError(f"submit is for {', '.join(submitted)}, not for {what}")
-    if for_launcher.flag and launcher in ("pmix", "pmi2"):
-        raise UserError(f"--launcher {launcher} starts the ranks: no {for_launcher.flag} beside it")
+    if for_launcher.flag and launcher in ("pmix", "pmi2", "flux run"):
+        starts = launcher if launcher == "flux run" else f"--launcher {launcher}"
+        raise UserError(f"{starts} starts the ranks: no {for_launcher.flag} beside it")
     if name == "scale":  # a series of numbers, which its own check compares
         series = ",".join(str(2**k) for k in range(n.bit_length()) if (2**k <= n and k) or n == 1)
         ranks = inner.get("n", series)

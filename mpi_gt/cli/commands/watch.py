@@ -83,11 +83,12 @@ def read_view(path: Path) -> View:
     """
     if is_sweep(path):
         return _view_of_sweep(path)
+    if not _is_run(path):
+        return _view_of_study(path)
     from ...rundir.checkpoint_files import latest
     from ...rundir.curves import read_curves
     from ...rundir.status import read_status
 
-    path = _run_in(path)
     facts = require_facts(path, ("config.iterations",))
     status, note = read_status(path, facts)
     curves, _ = read_curves(path / "metrics.csv", path.name)
@@ -108,6 +109,19 @@ def read_view(path: Path) -> View:
     return View(**view)
 
 
+def _view_of_study(path: Path) -> View:
+    """Return the state of the latest run in a directory of runs.
+
+    It is not over while somebody has claimed the directory: another run follows.
+    """
+    from ...rundir.lock import is_claimed
+
+    view = read_view(_latest_run(path))
+    if view.over and is_claimed(path):
+        return replace(view, status="running", note=f"{view.status}; the next run follows")
+    return view
+
+
 def _view_of_sweep(path: Path) -> View:
     """Return the state of the latest point of a sweep, with the status of the whole sweep."""
     from ...display.runs import points_text
@@ -125,10 +139,10 @@ def _view_of_sweep(path: Path) -> View:
     return replace(read_view(latest.parent), status=status, note=note)
 
 
-def _run_in(path: Path) -> Path:
-    if _is_run(path):
-        return path
-    inner = [file for file in path.glob("*/run.json") if "config" in read_facts(file.parent)]
+def _latest_run(path: Path) -> Path:
+    """Return the run that was written last, of those in a directory and one level below."""
+    files = (file for pattern in ("*/run.json", "*/*/run.json") for file in path.glob(pattern))
+    inner = [file for file in files if "config" in read_facts(file.parent)]
     if not inner:
         raise UserError(f"{path} holds no run: there is no run.json to read")
     return max(inner, key=lambda file: file.stat().st_mtime).parent

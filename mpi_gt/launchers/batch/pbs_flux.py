@@ -32,5 +32,5 @@ def flux_script(job: Job, pmi: str | None) -> str:
     head = "".join(f"#flux: {option}\n" for option in [*options, *job.options])
     plugin = f" -o pmi={pmi}" if pmi else ""
     start = f"flux run --nodes={hosts} --ntasks={ranks}{plugin} "
-    line = start + job.command("runs/$(flux getattr jobid)")
+    line = ("" if job.stacked else start) + job.command("runs/$(flux getattr jobid)")
     return f"#!/bin/bash\n{head}\n{job.prelude}{line}\n"

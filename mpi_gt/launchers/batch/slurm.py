@@ -51,11 +51,12 @@ def slurm_script(job: Job) -> str:
     directives = [*parts[0], *options]
     for part in parts[1:]:
         directives += ["hetjob", *part]
-    before, start = LAUNCHERS[job.launcher]
+    launcher = "mpirun" if job.stacked else job.launcher  # one process, by none of them
+    before, start = LAUNCHERS[launcher]
     if several:
         start = start.replace("srun ", f"srun --het-group=0-{len(parts) - 1} ", 1)
     name = "$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID" if job.array else "$SLURM_JOB_ID"
-    extra = ("--launcher=srun",) if job.launcher == "srun" else ()
+    extra = ("--launcher=srun",) if launcher == "srun" else ()
     line = start + job.command(f"runs/{name}", extra, "$SLURM_ARRAY_TASK_ID")
     body = line + (REQUEUE if job.requeue else "\n")
     head = "".join(f"#SBATCH {option}\n" for option in directives)

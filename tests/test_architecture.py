@@ -18,8 +18,7 @@ REPOSITORY = PACKAGE.parent
 
 LAYERS = """
     errors spec trial files memory array_files | kernels fuse machine |
-    user_failures user_classes compressors algorithms datasets graphs problems channels |
-    comm rundir | config |
+    user_classes compressors algorithms datasets graphs problems channels | comm rundir | config |
     theory | plots display | results | launchers | performance | engine | reproduce report sweeps |
     cli | api
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import OtherRankFailed, RunFailed
 from ..rundir.run_json import mark_failed, process_facts, read_facts
-from ..user_failures import describe_failure, is_own_file
+from ..user_classes.failures import describe_failure, is_own_file
 
 if TYPE_CHECKING:
     from mpi4py import MPI

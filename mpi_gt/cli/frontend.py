@@ -12,7 +12,7 @@ from ..launchers import mpirun
 from ..launchers.options import NO_OPTIONS, LaunchOptions
 from ..rundir.atomic import storage_failure
 from ..rundir.run_json import mark_failed, resume_hint
-from ..user_failures import describe_failure
+from ..user_classes.failures import describe_failure
 from .commands import load
 from .configure import release_reserved_directory
 from .parser import parse

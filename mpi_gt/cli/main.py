@@ -43,7 +43,7 @@ def _main_in_front(arguments: list[str]) -> int:
     follow_parent()
     try:
         _require_current_folder()
-        from ..user_failures import reported_failures
+        from ..user_classes.failures import reported_failures
         from .frontend import main_frontend
 
         with reported_failures("this command"):

@@ -222,7 +222,7 @@ def _abort(comm: "MPI.Intracomm", error: BaseException, directory: Path | None) 
 def _report(rank: int, error: BaseException, directory: Path | None) -> None:
     """Write the exception of this rank to run.json, and show it or have the front end show it."""
     from ..launchers.relay import send_report
-    from ..user_failures import describe_failure
+    from ..user_classes.failures import describe_failure
 
     full = storage_failure(error)
     expected = isinstance(full or error, UserError | StorageError)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..graphs.network import LayerRow, Row
 from ..kernels.reference import NextGradient, WeightedSum
-from ..user_failures import blame
+from ..user_classes.failures import blame
 from .base import weights_in_order
 from .compression import without_compressor
 from .stacked import StackedNode

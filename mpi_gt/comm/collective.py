@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from ..errors import UserError
 from ..user_classes import SILENCE
-from ..user_failures import reported_failures
+from ..user_classes.failures import reported_failures
 
 BRIEF = 0.2  # seconds of waiting during which ranks look often whether it is over
 

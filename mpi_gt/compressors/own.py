@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import UserCodeError, UserError
 from ..user_classes import call_user_code
-from ..user_failures import blame
+from ..user_classes.failures import blame
 from .base import Array, Compressor
 
 LARGEST = 2**40  # bytes of any payload

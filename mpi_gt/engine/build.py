@@ -20,7 +20,7 @@ from ..problems import Place, Problem
 from ..rundir.host_folder import record_launch
 from ..rundir.staging import require_scratch
 from ..user_classes import call_user_code, construct, is_custom, require_attributes
-from ..user_failures import reported_failures
+from ..user_classes.failures import reported_failures
 from .channel import connect
 from .contracts import Costs, costs_of, largest, require_graph
 from .extent import Extent, extents_of, targets_of

@@ -117,7 +117,7 @@ def _record_crash(config: RunConfig, error: Exception) -> str:
     A full disk is the end of the whole sweep.
     """
     from ..rundir.atomic import storage_failure
-    from ..user_failures import describe_failure
+    from ..user_classes.failures import describe_failure
 
     if storage_failure(error) is not None:
         raise error

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import exchange_interval
 from ...errors import UserCodeError, UserError
-from ...user_failures import blame
+from ...user_classes.failures import blame
 from ..contracts import counted, phase_of, signature
 from ..place import MethodPlace, Placed
 from .checks import (

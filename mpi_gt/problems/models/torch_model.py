@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...user_classes import call_user_code
-from ...user_failures import blame
+from ...user_classes.failures import blame
 from ..base import Array, Place, require
 from .base import ModelProblem
 from .references import digest_of, load, require_reference

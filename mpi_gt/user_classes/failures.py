@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .errors import Diverged, Stopped, StorageError, UserCodeError, UserError
-from .memory import out_of_memory, reported_memory_errors
+from ..errors import Diverged, Stopped, StorageError, UserCodeError, UserError
+from ..memory import out_of_memory, reported_memory_errors
 
-PACKAGE = str(Path(__file__).parent)
+PACKAGE = str(Path(__file__).parent.parent)
 PACKAGES = f"{os.sep}site-packages{os.sep}"
 INSTALLED = (PACKAGES, f"{os.sep}dist-packages{os.sep}", str(Path(os.__file__).parent) + os.sep)
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from .errors import UserError
-from .memory import out_of_memory
-from .spec import convert_options, nearest, parse, split
-from .user_failures import located
+from ..errors import UserError
+from ..memory import out_of_memory
+from ..spec import convert_options, nearest, parse, split
+from .failures import located
 
 Made = TypeVar("Made")
 

@@ -4,7 +4,7 @@ import pytest
 
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
-from mpi_gt.user_failures import describe_failure, reported_failures
+from mpi_gt.user_classes.failures import describe_failure, reported_failures
 
 METHOD = """
 import sys
@@ -121,10 +121,10 @@ def test_a_failure_of_the_users_becomes_a_message(tmp_path):
 
 
 def test_the_traceback_of_a_failure_has_the_users_frames_only(tmp_path, monkeypatch):
-    from mpi_gt import user_failures
+    from mpi_gt.user_classes import failures
 
     # what these frames are called by counts as ours
-    monkeypatch.setattr(user_failures, "is_own_file", lambda name: name in (__file__, "ours"))
+    monkeypatch.setattr(failures, "is_own_file", lambda name: name in (__file__, "ours"))
     try:
         users_function(tmp_path, "1 // 0")()
     except ZeroDivisionError as error:

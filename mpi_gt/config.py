@@ -295,10 +295,11 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
 
 def _make_algorithm(spec: str) -> tuple[str, Algorithm]:
     """Return the name and the algorithm of a specification."""
-    if (given := handed_over(spec)) is not None:
-        return type(given).__name__, given
-    name, kind, options = resolve("algorithm", ALGORITHMS, spec)
-    made = construct(f"algorithm {name}", is_custom(spec), lambda: kind(**options))
+    if (made := handed_over(spec)) is not None:
+        name = type(made).__name__
+    else:
+        name, kind, options = resolve("algorithm", ALGORITHMS, spec)
+        made = construct(f"algorithm {name}", is_custom(spec), lambda: kind(**options))
     if is_custom(spec):
         require_attributes("algorithm", name, made)
     return name, made

@@ -264,7 +264,7 @@ def require_attributes(kind: str, name: str, made: Any) -> None:
     for attribute, (expected, fits) in ATTRIBUTES[kind].items():
         what = f"{name}.{attribute}"
         found = call_user_code(what, partial(getattr, made, attribute, None))
-        if found is not None and not fits(found):
+        if found is not None and fits is not None and not fits(found):
             raise UserError(f"{what} must be {expected}, not {type(found).__name__}")
 
 
@@ -277,22 +277,23 @@ def _is_texts(value: Any) -> bool:
 
 
 FLAG = ("true or false", _is_flag)
-ANY = ("", lambda value: True)
-ATTRIBUTES: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
+METHOD = ("a method", callable)
+ANYTHING = ("", None)
+ATTRIBUTES: dict[str, dict[str, tuple[str, Callable[[Any], bool] | None]]] = {
     "algorithm": {
         **dict.fromkeys(("tracks", "needs_full", "varies"), FLAG),
-        **dict.fromkeys(("every", "compressor"), ANY),  # checked where they are used
+        **dict.fromkeys(("every", "compressor"), ANYTHING),  # checked where they are used
         "kinds": ("a tuple of text", _is_texts),
         "graph": ("text", lambda value: isinstance(value, str)),
-        "phase": ("a method", callable),
+        "phase": METHOD,
     },
     "problem": {
         **dict.fromkeys(("exact", "start_differs"), FLAG),
-        **dict.fromkeys(("batch", "rows"), ANY),  # may mean anything in a user's problem
+        **dict.fromkeys(("batch", "rows"), ANYTHING),  # may mean anything in a user's problem
         **dict.fromkeys(
             ("accuracy", "test_score", "metrics", "least_value", "facts", "start", "constants"),
-            ("a method", callable),
+            METHOD,
         ),
     },
 }
-"""What a user's object may have beside its methods, by kind: what is expected, and a test."""
+"""What a user's object may have beside METHODS, by kind: what is expected, and a test of it."""

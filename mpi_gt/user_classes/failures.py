@@ -10,15 +10,18 @@ from ..errors import Diverged, Stopped, StorageError, UserCodeError, UserError
 from ..memory import out_of_memory, reported_memory_errors
 
 PACKAGE = str(Path(__file__).parent.parent)
-PACKAGES = f"{os.sep}site-packages{os.sep}"
-INSTALLED = (PACKAGES, f"{os.sep}dist-packages{os.sep}", str(Path(os.__file__).parent) + os.sep)
+INSTALLED = (
+    f"{os.sep}site-packages{os.sep}",
+    f"{os.sep}dist-packages{os.sep}",
+    f"{Path(os.__file__).parent}{os.sep}",
+)
 
 
 def located(error: BaseException) -> str:
     """Return the text of an error in one line, with the file and line that raised it."""
     frames = _frames(error) or traceback.extract_tb(error.__traceback__)
     # where the user's own code called an installed package, not where that one raised it
-    frames = [each for each in frames if PACKAGES not in each.filename] or frames
+    frames = [each for each in frames if not _is_installed(each.filename)] or frames
     if isinstance(error, SyntaxError):  # it names its place itself
         frames = []
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
@@ -53,7 +56,7 @@ def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
         for frame in below
         if not frame.filename.startswith("<")
         and not is_own_file(frame.filename)
-        and not any(folder in frame.filename for folder in INSTALLED)
+        and not _is_installed(frame.filename)
     ]
     return found[-1] if found else None
 
@@ -70,6 +73,14 @@ def reported_failures(what: str) -> Iterator[None]:
         if (frame := _users_frame(error)) is None:
             raise
         raise UserError(f"{frame.name} failed: {located(error)}") from None
+
+
+def _is_installed(name: str) -> bool:
+    """Return whether a frame's file is one of Python or of an installed package.
+
+    Cython names no folder: "src/mpi4py/MPI.src/Comm.pyx".
+    """
+    return name.endswith((".pyx", ".pxi")) or any(folder in name for folder in INSTALLED)
 
 
 def is_own_file(name: str) -> bool:

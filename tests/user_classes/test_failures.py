@@ -1,9 +1,14 @@
 """Failures of users' code where it is not expected to be called, and of ours."""
 
+import json
+from functools import partial
+
+import numpy as np
 import pytest
 
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
+from mpi_gt.spec import split
 from mpi_gt.user_classes.failures import describe_failure, reported_failures
 
 METHOD = """
@@ -44,6 +49,7 @@ READ = {
     "algorithm": ("every", "kinds", "graph", "tracks", "needs_full", "varies", "phase"),
     "problem": ("dim", "exact", "batch", "rows", "metrics", "least_value", "facts"),
 }
+NO_INTEGER = "__import__('numpy').random.default_rng(0).integers(3, 1)"
 VALUES = (
     ("algorithm", "kinds = (['A'],)", "Mine.kinds must be a tuple of text"),
     ("algorithm", "graph = np.zeros(2)", "Mine.graph must be text"),
@@ -113,11 +119,35 @@ def users_function(tmp_path, body):
 
 
 def test_a_failure_of_the_users_becomes_a_message(tmp_path):
-    with (
-        pytest.raises(UserError, match=r"mine failed: sys.exit was called \(.*mine.py, line 2\)"),
-        reported_failures("this"),
-    ):
-        users_function(tmp_path, "raise SystemExit(0)")()
+    mine = users_function(tmp_path, "raise SystemExit(0)")
+    with pytest.raises(UserError, match=r"mine failed: sys.exit was called \(.*mine.py, line 2\)"):
+        reported_failures("this")(mine)()
+
+
+@pytest.mark.parametrize("body", ["__import__('json').loads('{')", NO_INTEGER])
+def test_a_message_names_the_users_line_that_called_an_installed_package(tmp_path, body):
+    with pytest.raises(UserError, match=r"mine failed: \w+Error: .*mine.py, line 2\)"):
+        reported_failures("this")(users_function(tmp_path, body))()
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        partial(int, "no number"),
+        partial(json.loads, "no JSON"),
+        partial(np.linalg.inv, np.zeros((2, 2))),
+        partial(np.random.default_rng(0).integers, 3, 1),  # Cython's frames name no folder
+        partial(split, None),
+    ],
+)
+def test_a_failure_of_ours_is_not_taken_for_the_users(fail):
+    """The decorator calls it: a frame of this file would count as one of the user's."""
+    with pytest.raises((ValueError, AttributeError, TypeError)) as caught:
+        reported_failures("this")(fail)()
+    text, trace = describe_failure(caught.value)
+    assert text == repr(caught.value)
+    assert "test_failures.py" in trace
+    assert not hasattr(caught.value, "user_call")
 
 
 def test_the_traceback_of_a_failure_has_the_users_frames_only(tmp_path, monkeypatch):

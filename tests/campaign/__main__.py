@@ -21,7 +21,7 @@ from campaign.runner import FAULTS, Outcome, Runner, prepare, warm_up  # noqa: E
 
 from mpi_gt.launchers.detect import LAUNCHED  # noqa: E402
 
-EVERY = {INSIDE: 8, COMMAND: 5, MPIRUN: 6}
+EVERY = {INSIDE: 10, COMMAND: 5, MPIRUN: 6}
 """With --quick: one case in so many, by the way it is started."""
 SAMPLE = 50
 """One case in so many that run in a forked process is also typed as a real command."""

@@ -6,6 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+import mpi_gt
+from mpi_gt.algorithms.gt import GradientTracking
 from mpi_gt.cli.main import main
 from mpi_gt.errors import UserError
 from mpi_gt.spec import split
@@ -96,6 +98,14 @@ def test_an_attribute_that_fails_is_one_message(refused, kind, name, what):
 @pytest.mark.parametrize(("kind", "line", "message"), VALUES)
 def test_an_attribute_that_cannot_be_used_is_one_message(refused, kind, line, message):
     assert message in refused(kind, line)
+
+
+def test_attributes_of_an_object_are_checked_as_those_of_a_class(tmp_path):
+    class Mine(GradientTracking):
+        kinds = (["A"],)
+
+    with pytest.raises(UserError, match=r"Mine\.kinds must be a tuple of text"):
+        mpi_gt.run(stacked=True, n=3, iterations=5, algorithm=Mine(), out=str(tmp_path / "o"))
 
 
 def test_one_that_fails_later_is_one_message_too(refused):

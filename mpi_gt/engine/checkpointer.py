@@ -16,7 +16,7 @@ from ..rundir.atomic import storage_error, write_atomic
 from ..rundir.checkpoint import Part, Unusable, as_state, pack_part, part_path
 from ..rundir.checkpoint_files import host_path, pack_index, remove_others, slot_folder
 from ..rundir.layout import BY_HOST, CHECKPOINTS, SLOTS
-from ..rundir.staging import Staging
+from ..rundir.staging import Staging, scratch_folder
 from .stop import StopFile, StopRequest
 
 STOP, SAVE = 0, 1
@@ -56,7 +56,7 @@ class CheckpointWriter:
         if self._by_host or self._is_staged:
             self._group = node.host_group()
         if self._is_staged:
-            self._staging = self._make_staging(Path(str(config.checkpoint_staging)))
+            self._staging = self._make_staging(scratch_folder(str(config.checkpoint_staging)))
         self._folders_exist = False
         self._incomplete: int | None = None  # the slot that other ranks may still be writing to
         self._tidy: set[int] = set()  # slots without files of earlier launches

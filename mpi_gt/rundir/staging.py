@@ -24,13 +24,18 @@ BLOCK = 1 << 23  # bytes that are copied at a time
 PATIENCE = 10  # seconds for a copy that is under way when the run ends in an error
 
 
+def scratch_folder(text: str) -> Path:
+    """Return the folder of this host that a text names; variables have their values of here."""
+    return Path(os.path.expandvars(text))
+
+
 def require_scratch(text: str) -> None:
     """Raise UserError unless this host has a folder of that name, to which one can write."""
     where = f"checkpoint-staging: '{text}' on {os.uname().nodename}"
     try:
-        if not text or not Path(text).is_dir():
+        if not text or not scratch_folder(text).is_dir():
             raise UserError(f"{where} is not a folder; give one that every host has")
-        trial = private.private_folder(Path(text), secrets.token_hex(8))
+        trial = private.private_folder(scratch_folder(text), secrets.token_hex(8))
         trial.mkdir(mode=0o700)
         trial.rmdir()
     except OSError as error:

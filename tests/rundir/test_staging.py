@@ -9,7 +9,7 @@ import pytest
 from mpi_gt.errors import StorageError, UserError
 from mpi_gt.rundir import private, remains, staging
 from mpi_gt.rundir.layout import LAUNCHES
-from mpi_gt.rundir.staging import Staging, require_scratch
+from mpi_gt.rundir.staging import Staging, require_scratch, scratch_folder
 
 
 @pytest.fixture
@@ -144,3 +144,11 @@ def test_folders_that_cannot_be_used(scratch):
             require_scratch(str(scratch.parent / name) if name else "")
     with pytest.raises(UserError, match=r"'/proc' on .* cannot be written to"):
         require_scratch("/proc")
+
+
+def test_variables_have_the_values_of_the_host(scratch, monkeypatch):
+    monkeypatch.setenv("OF_THE_JOB", str(scratch.parent))
+    require_scratch("$OF_THE_JOB/scratch")
+    assert scratch_folder("${OF_THE_JOB}/scratch") == scratch
+    with pytest.raises(UserError, match=r"'\$OF_NOBODY/scratch'"):
+        require_scratch("$OF_NOBODY/scratch")

@@ -1,9 +1,10 @@
 """The process that has started this one: the caller of `mpi_gt.launch`, a front end, mpirun."""
 
-import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from .detect import OUTCOME
 
@@ -22,23 +23,29 @@ def follow_parent() -> None:
         threading.Thread(target=_wait_for_end, daemon=True).start()
 
 
-def die_with_parent(number: signal.Signals) -> None:
-    """Ask the Linux kernel to send this process a signal when its parent is gone."""
-    import ctypes
+def dying_with_parent(number: signal.Signals) -> Callable[[], object]:
+    """Return a call that has the Linux kernel send its process a signal when the parent is gone.
 
-    with contextlib.suppress(OSError, AttributeError):
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, number)
+    The call itself imports nothing, so that it can stand between fork and exec.
+    """
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return lambda: None
+    pr_set_pdeathsig = 1
+    return partial(prctl, pr_set_pdeathsig, int(number))
 
 
 def die_with_launcher() -> None:
     """Have the kernel end this rank with the mpirun, or its daemon, that a front end has started.
 
     It does so at any moment, also within MPI_Init, where a rank without its launcher may wait for
-    ever. For more than 32 ranks Open MPI forks from threads of its own, whose end would count.
+    ever. From 32 ranks on Open MPI forks from threads of its own, whose end would count.
     """
-    if OUTCOME in os.environ and int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1")) <= 32:
-        die_with_parent(signal.SIGKILL)
+    if OUTCOME in os.environ and int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1")) < 32:
+        dying_with_parent(signal.SIGKILL)()
         if os.getppid() == 1:  # it was gone before
             os._exit(1)
 

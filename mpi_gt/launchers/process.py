@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -15,13 +15,15 @@ from typing import NamedTuple
 from ..rundir.run_json import ranks_are_up
 from ..rundir.watchdog_reports import read_reports, read_sign
 from .detect import OUTCOME
-from .parent import die_with_parent
+from .parent import dying_with_parent
 from .relay import Relay
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 PATIENCE = 20  # seconds that a signal waits for ranks that are still starting
 GRACE = 5  # seconds for mpirun to end by itself after the watchdog has ended a rank
+UNNOTICED = 10  # seconds for mpirun to notice that a rank has ended before all are up
+RANK = b"/start_rank.py"  # the script by which mpirun starts a rank
 ALLOWANCE = 1.5  # times the limit of the watchdog: the ranks, which know more, are to speak first
 
 
@@ -148,6 +150,8 @@ class _Child:
         Amid them the watchdogs of the ranks decide; mpirun may still wait for an unreachable host.
         """
         up, silence, last = False, 0.0, ""
+        seen: set[int] = set()
+        lost = 0.0  # seconds that mpirun has gone on without a rank that it had started
         before = time.monotonic()
         while not read_reports(out):
             if process.poll() is not None:
@@ -156,6 +160,13 @@ class _Child:
             now = time.monotonic()
             passed, before = min(now - before, 2), now  # this process may have been suspended
             up, over = up or ranks_are_up(out), outcome is not None and Path(outcome).exists()
+            if not up:
+                ranks = _ranks_of(process)
+                lost, seen = (lost + passed if seen - ranks else 0.0), seen | ranks
+                if lost > UNNOTICED and not ranks_are_up(out):
+                    self.stuck = "a rank ended during the start, and mpirun did not notice it"
+                    process.terminate()
+                    break
             sign = f"{up} {over} {read_sign(out)}"
             silence, last = (silence + passed if sign == last else 0.0), sign
             if self._limit and silence > ALLOWANCE * self._limit + GRACE and (over or not up):
@@ -170,12 +181,30 @@ class _Child:
         _end_session(process)
 
 
-def _end_session(process: "subprocess.Popen[bytes]") -> None:
-    """Kill mpirun and its session: its ssh would survive it and hold our output open."""
+def _session_of(process: "subprocess.Popen[bytes]") -> Iterator[int]:
+    """Give the processes in the session of mpirun."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if os.getsid(int(folder.name)) == process.pid:
-                os.kill(int(folder.name), signal.SIGKILL)
+                yield int(folder.name)
+
+
+def _ranks_of(process: "subprocess.Popen[bytes]") -> set[int]:
+    """Return the ranks that mpirun has started on this host and that are alive."""
+    ranks = set()
+    for number in _session_of(process):
+        with contextlib.suppress(OSError):  # it has ended; of a zombie the words are empty
+            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            if number != process.pid and any(word.endswith(RANK) for word in words[:3]):
+                ranks.add(number)
+    return ranks
+
+
+def _end_session(process: "subprocess.Popen[bytes]") -> None:
+    """Kill mpirun and its session: its ssh would survive it and hold our output open."""
+    for number in _session_of(process):
+        with contextlib.suppress(OSError):
+            os.kill(number, signal.SIGKILL)
     process.kill()
 
 
@@ -191,5 +220,5 @@ def _start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=inherited,
-        preexec_fn=partial(die_with_parent, end_signal),
+        preexec_fn=dying_with_parent(end_signal),
     )

@@ -125,25 +125,39 @@ def test_the_watchdog_guards_every_part_of_a_run(openmpi, module, name, tmp_path
     assert "silent: node 2" in done.err
 
 
-def test_an_mpirun_that_never_starts_its_ranks_is_ended(openmpi, tmp_path, monkeypatch):
-    """The front end has a limit of its own for that."""
-    fake = tmp_path / "bin"
+def run_with_fake_mpirun(openmpi, folder, action, *words, patch=""):
+    """Run a front end whose mpirun is a shell script that does this."""
+    fake = folder / "bin"
     fake.mkdir()
-    (fake / "mpirun").write_text("#!/bin/sh\n[ $1 = --version ] && echo HYDRA || exec sleep 100\n")
+    (fake / "mpirun").write_text(f"#!/bin/sh\n[ $1 = --version ] && echo HYDRA && exit\n{action}\n")
     (fake / "mpirun").chmod(0o755)
     (fake / "python").symlink_to(openmpi.python)
     code = (
         "import mpi_gt.launchers.programs as m, sys; from pathlib import Path;"
-        f"m.find_mpirun = lambda: Path({str(fake / 'mpirun')!r});"
+        f"m.find_mpirun = lambda: Path({str(fake / 'mpirun')!r}); {patch}\n"
         "from mpi_gt.cli.main import main; sys.exit(main())"
     )
-    out = tmp_path / "run"
-    words = ["run", "-n", "2", "--iterations", "5", "--watchdog", "1", "--quiet", "--out", out]
-    done = finish(start([openmpi.python, "-c", code, *words]), limit=40)
+    run = ["run", "-n", "2", "--iterations", "5", "--quiet", "--out", folder / "run", *words]
+    done = finish(start([openmpi.python, "-c", code, *run]), limit=40)
     assert done.code == 86, str(done)
-    assert "the ranks are not up after" in done.err
     assert "to continue" not in done.err
-    assert facts(out)["status"] == "failed"
+    assert facts(folder / "run")["status"] == "failed"
+    return done
+
+
+def test_an_mpirun_that_never_starts_its_ranks_is_ended(openmpi, tmp_path):
+    """The front end has a limit of its own for that."""
+    done = run_with_fake_mpirun(openmpi, tmp_path, "exec sleep 100", "--watchdog", "1")
+    assert "the ranks are not up after" in done.err
+
+
+def test_an_mpirun_that_does_not_notice_the_end_of_a_rank_is_ended(openmpi, tmp_path):
+    """One of some hundred killed during the start of 16 ranks on 2 busy cores."""
+    (tmp_path / "start_rank.py").write_text("sleep $1\n")
+    ranks = " & ".join(f"sh {tmp_path}/start_rank.py {seconds}" for seconds in (2, 50))
+    patch = "import mpi_gt.launchers.process as p; p.UNNOTICED = 1"
+    done = run_with_fake_mpirun(openmpi, tmp_path, f"{ranks} & exec sleep 100", patch=patch)
+    assert "a rank ended during the start, and mpirun did not notice it" in done.err
 
 
 BUSY = """

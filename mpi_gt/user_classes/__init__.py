@@ -296,4 +296,4 @@ ATTRIBUTES: dict[str, dict[str, tuple[str, Callable[[Any], bool] | None]]] = {
         ),
     },
 }
-"""What a user's object may have beside METHODS, by kind: what is expected, and a test of it."""
+"""Optional attributes of users' objects, by kind: what is expected of each, and a test of it."""

@@ -160,11 +160,11 @@ class _Child:
             now = time.monotonic()
             passed, before = min(now - before, 2), now  # this process may have been suspended
             up, over = up or ranks_are_up(out), outcome is not None and Path(outcome).exists()
-            if not up:
+            if not (up or over):
                 ranks = _ranks_of(process)
                 lost, seen = (lost + passed if seen - ranks else 0.0), seen | ranks
                 if lost > UNNOTICED and not ranks_are_up(out):
-                    self.stuck = "a rank ended during the start, and mpirun did not notice it"
+                    self.stuck = "a rank ended too soon, and mpirun did not notice it"
                     process.terminate()
                     break
             sign = f"{up} {over} {read_sign(out)}"

@@ -157,7 +157,7 @@ def test_an_mpirun_that_does_not_notice_the_end_of_a_rank_is_ended(openmpi, tmp_
     ranks = " & ".join(f"sh {tmp_path}/start_rank.py {seconds}" for seconds in (2, 50))
     patch = "import mpi_gt.launchers.process as p; p.UNNOTICED = 1"
     done = run_with_fake_mpirun(openmpi, tmp_path, f"{ranks} & exec sleep 100", patch=patch)
-    assert "a rank ended during the start, and mpirun did not notice it" in done.err
+    assert "a rank ended too soon, and mpirun did not notice it" in done.err
 
 
 BUSY = """

@@ -3,7 +3,7 @@
 Nothing beyond this module knows of placements: for a run, its rank is its node.
 """
 
-import socket
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ def placed_ranks(
     Collective: every rank calls it. `make_network` is called on root only; if it raises UserError,
     all ranks do.
     """
-    hosts = comm.gather(socket.gethostname())
+    hosts = comm.gather(os.uname().nodename)
     facts: dict[str, Any] = {}
 
     def choose() -> tuple[Network, list[tuple[int, bool]]]:

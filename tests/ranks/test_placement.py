@@ -1,6 +1,6 @@
 """Runs whose ranks own other nodes than those of their own number."""
 
-import socket
+import os
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,9 @@ OPTIONS = {"iterations": 30, "seeds": 2, "problem": "huber:dim=6,spread=0.3", "g
 @pytest.fixture
 def hosts(comm, monkeypatch):
     """Two hosts whose ranks alternate, the worst for a ring; this is the host of each rank."""
-    monkeypatch.setattr(socket, "gethostname", lambda: f"h{comm.rank % 2}")
+    system, _, *others = os.uname()
+    here = os.uname_result((system, f"h{comm.rank % 2}", *others))
+    monkeypatch.setattr(os, "uname", lambda: here)
     return [f"h{rank % 2}" for rank in range(comm.size)]
 
 

@@ -102,7 +102,7 @@ NETWORKX = (
     "nx.trivial_graph", "nx.complete_graph:n=[1]", "nx.from_numpy_array", "nx.scale_free_graph",
     "nx.random_tree", "nx.grid_2d_graph:m=2,n=3", "nx.random_regular_graph:d=3.5",
     "nx.windmill_graph:n=2,k=-1", f"nx.{LONG}", "nx.read_gml:path=/dev/zero",
-    "nx.path_graph:n={[]}", "nx.read_edgelist:path=/dev/zero", "nx.path_graph:n=" + "(" * 150,
+    "nx.path_graph:n={[], 1}", "nx.read_edgelist:path=/dev/zero", "nx.path_graph:n=" + "(" * 150,
     "ring+nx.read_gml:path=x",
 )  # fmt: skip
 HUGE_GRAPHS = (
